@@ -1,0 +1,3 @@
+//! The lab: namespaces, processes, traffic and the report.
+
+fn main() {}

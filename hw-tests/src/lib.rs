@@ -1,0 +1,1 @@
+//! One packet suite for any P4Runtime target.

@@ -1,0 +1,1 @@
+//! The offload control API, offload.v1.

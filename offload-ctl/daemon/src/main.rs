@@ -1,0 +1,3 @@
+//! The controller: desired state, switch programming, offloaded flows.
+
+fn main() {}

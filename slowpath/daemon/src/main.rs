@@ -1,0 +1,3 @@
+//! The slow path: first packets, sessions, requests to offload.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Safe wrappers for the parts of DPDK that Sluice uses.

@@ -1,0 +1,1 @@
+//! Sessions, scheduling and NAT, without I/O or a clock.

@@ -1,0 +1,1 @@
+//! Parsing and rewriting packets in place.
