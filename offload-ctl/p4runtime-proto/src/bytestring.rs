@@ -1,0 +1,1 @@
+//! Values as P4Runtime bytestrings.

@@ -1,0 +1,1 @@
+//! P4Info in protobuf text format.

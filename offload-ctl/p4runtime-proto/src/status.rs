@@ -1,0 +1,1 @@
+//! The outcome of each update of a Write.
