@@ -25,7 +25,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         .open_files(FILES)?;
     let mut descriptors = compiler.file_descriptor_set();
 
-    tonic_prost_build::configure().compile_fds(descriptors.clone())?;
+    // Type names let messages be packed into google.protobuf.Any.
+    let mut prost = tonic_prost_build::Config::new();
+    prost
+        .enable_type_names()
+        .type_name_domain(["."], "type.googleapis.com");
+    tonic_prost_build::configure().compile_fds_with_config(descriptors.clone(), prost)?;
 
     // Comments are in the generated code; programs need only the schema.
     for file in &mut descriptors.file {

@@ -1,1 +1,155 @@
-//! P4Info in protobuf text format.
+//! P4Info in protobuf text format, as the P4 compiler writes it
+//! (`*.p4info.txtpb`).
+
+use std::path::{Path, PathBuf};
+
+use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor, prost};
+
+use crate::FILE_DESCRIPTOR_SET;
+use crate::p4::config::v1::P4Info;
+
+const MESSAGE: &str = "p4.config.v1.P4Info";
+
+/// Why P4Info could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum P4InfoError {
+    /// The file could not be read.
+    #[error("cannot read the P4Info file {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not P4Info. A field that this schema does not know is named
+    /// here too.
+    #[error("this is not P4Info in protobuf text format: {0}")]
+    Text(#[from] prost_reflect::text_format::ParseError),
+    /// The schema inside this program could not be used.
+    #[error("the built-in P4Runtime schema is unusable: {0}")]
+    Schema(#[from] DescriptorError),
+    /// The schema inside this program has no P4Info.
+    #[error("the built-in P4Runtime schema has no message {MESSAGE}")]
+    NoMessage,
+    /// The schema and the generated code disagree.
+    #[error("the built-in P4Runtime schema does not fit the generated code: {0}")]
+    Mismatch(#[from] prost::DecodeError),
+}
+
+/// Parses P4Info in text format.
+///
+/// # Errors
+/// [`P4InfoError::Text`], with the place in the text.
+pub fn from_text(text: &str) -> Result<P4Info, P4InfoError> {
+    let message = DynamicMessage::parse_text_format(descriptor()?, text)?;
+    Ok(message.transcode_to()?)
+}
+
+/// Reads a file with P4Info in text format.
+///
+/// # Errors
+/// [`P4InfoError::Io`] or [`P4InfoError::Text`].
+pub fn read(path: &Path) -> Result<P4Info, P4InfoError> {
+    let text = std::fs::read_to_string(path).map_err(|source| P4InfoError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    from_text(&text)
+}
+
+/// Writes P4Info in text format, on one line.
+///
+/// # Errors
+/// Only when the schema inside this program is damaged.
+pub fn to_text(p4info: &P4Info) -> Result<String, P4InfoError> {
+    let mut message = DynamicMessage::new(descriptor()?);
+    message.transcode_from(p4info)?;
+    Ok(message.to_text_format())
+}
+
+fn descriptor() -> Result<MessageDescriptor, P4InfoError> {
+    DescriptorPool::decode(FILE_DESCRIPTOR_SET)?
+        .get_message_by_name(MESSAGE)
+        .ok_or(P4InfoError::NoMessage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4::config::v1::{match_field, p4_ids};
+
+    /// In the layout that the compiler uses.
+    const TEXT: &str = r#"
+# proto-file: p4/config/v1/p4info.proto
+# proto-message: p4.config.v1.P4Info
+
+pkg_info {
+  arch: "v1model"
+}
+tables {
+  preamble {
+    id: 37375156
+    name: "Ingress.route"
+    alias: "route"
+  }
+  match_fields {
+    id: 1
+    name: "hdr.ipv6.dst"
+    bitwidth: 128
+    match_type: LPM
+  }
+  action_refs {
+    id: 21257015
+    annotations: "@defaultonly"
+    scope: DEFAULT_ONLY
+  }
+  size: 1024
+}
+type_info {
+  new_types {
+    key: "port_t"
+    value { translated_type { uri: "p4.org/psa/v1/PortId_t" sdn_bitwidth: 32 } }
+  }
+}
+"#;
+
+    #[test]
+    fn reads_what_the_compiler_writes() {
+        let p4info = from_text(TEXT).unwrap();
+        let table = &p4info.tables[0];
+        let preamble = table.preamble.as_ref().unwrap();
+        assert_eq!(preamble.id >> 24, p4_ids::Prefix::Table as u32);
+        assert_eq!(preamble.alias, "route");
+        assert_eq!(table.match_fields[0].bitwidth, 128);
+        assert_eq!(
+            table.match_fields[0].r#match,
+            Some(match_field::Match::MatchType(
+                match_field::MatchType::Lpm as i32
+            ))
+        );
+        assert_eq!(table.action_refs[0].scope, 2);
+        assert_eq!(table.size, 1024);
+        let types = p4info.type_info.as_ref().unwrap();
+        assert!(types.new_types.contains_key("port_t"));
+    }
+
+    #[test]
+    fn text_survives_a_round_trip() {
+        let p4info = from_text(TEXT).unwrap();
+        let text = to_text(&p4info).unwrap();
+        assert_eq!(from_text(&text).unwrap(), p4info);
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let error = from_text("pkg_info { arch: \"x\" colour: 3 }").unwrap_err();
+        assert!(matches!(error, P4InfoError::Text(_)));
+        assert!(error.to_string().contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = read(Path::new("no/such/file.txtpb")).unwrap_err();
+        assert!(error.to_string().contains("no/such/file.txtpb"), "{error}");
+    }
+}
