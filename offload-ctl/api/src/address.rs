@@ -1,121 +1,40 @@
-//! Where an API listens or is reached: `host:port` or `unix:/path`.
+//! Opening a channel to an API address: `IP:PORT` or `unix:/path`.
 
-use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use tonic::transport::{Channel, Endpoint, Uri};
+pub use sluice_config::ApiAddress;
+use tonic::transport::{Channel, Endpoint, Error, Uri};
 
-/// A place where a gRPC API listens or is reached.
+/// How long a connection attempt may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Opens a channel to `address`.
 ///
-/// Unix sockets cross network namespaces by the file system, which is how the
-/// lab's processes and the command line meet without a management network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApiAddress {
-    /// An IP address and port.
-    Tcp(SocketAddr),
-    /// The path of a Unix stream socket.
-    Unix(PathBuf),
-}
-
-/// Why a text is no API address.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("\"{text}\" is no API address; write IP:PORT, [IPv6]:PORT or unix:/absolute/path")]
-pub struct AddressError {
-    /// The text as it was given.
-    pub text: String,
-}
-
-impl FromStr for ApiAddress {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || AddressError {
-            text: text.to_owned(),
-        };
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = PathBuf::from(path);
-            if !path.is_absolute() {
-                return Err(error());
-            }
-            return Ok(Self::Unix(path));
+/// # Errors
+/// The transport's error if nothing answers within five seconds.
+pub async fn connect(address: &ApiAddress) -> Result<Channel, Error> {
+    match address {
+        ApiAddress::Tcp(address) => {
+            Endpoint::from_shared(format!("http://{address}"))?
+                .connect_timeout(CONNECT_LIMIT)
+                .connect()
+                .await
         }
-        let bare = text.strip_prefix("http://").unwrap_or(text);
-        bare.parse().map(Self::Tcp).map_err(|_| error())
-    }
-}
-
-impl fmt::Display for ApiAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl ApiAddress {
-    /// Opens a channel to this address.
-    ///
-    /// # Errors
-    /// The transport's error if nothing answers within five seconds.
-    pub async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
-        let limit = std::time::Duration::from_secs(5);
-        match self {
-            Self::Tcp(address) => {
-                Endpoint::from_shared(format!("http://{address}"))?
-                    .connect_timeout(limit)
-                    .connect()
-                    .await
-            }
-            Self::Unix(path) => {
-                let path = path.clone();
-                // The URI is only the HTTP/2 authority; the connector ignores it.
-                Endpoint::from_static("http://offload.invalid")
-                    .connect_timeout(limit)
-                    .connect_with_connector(tower::service_fn(move |_: Uri| {
-                        let path = path.clone();
-                        async move {
-                            tokio::net::UnixStream::connect(path)
-                                .await
-                                .map(TokioIo::new)
-                        }
-                    }))
-                    .await
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_both_kinds_and_writes_them_back() {
-        for text in [
-            "127.0.0.1:9660",
-            "[::1]:9660",
-            "unix:/run/sluice/offload.sock",
-        ] {
-            let address: ApiAddress = text.parse().unwrap();
-            assert_eq!(address.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn refuses_what_it_cannot_reach() {
-        for text in [
-            "",
-            "localhost",
-            "unix:relative.sock",
-            "127.0.0.1",
-            "127.0.0.1:99999",
-        ] {
-            let error = text.parse::<ApiAddress>().unwrap_err();
-            assert!(error.to_string().contains("unix:/absolute/path"));
+        ApiAddress::Unix(path) => {
+            let path = path.clone();
+            // The URI is only the HTTP/2 authority; the connector ignores it.
+            Endpoint::from_static("http://offload.invalid")
+                .connect_timeout(CONNECT_LIMIT)
+                .connect_with_connector(tower::service_fn(move |_: Uri| {
+                    let path = path.clone();
+                    async move {
+                        tokio::net::UnixStream::connect(path)
+                            .await
+                            .map(TokioIo::new)
+                    }
+                }))
+                .await
         }
     }
 }

@@ -3,7 +3,7 @@
 //! `proto/offload.proto` is the contract: one bidirectional stream per load
 //! director ([`v1::offload_client`]) and unary calls for operators
 //! ([`v1::admin_client`]). Everything here is generated from it, apart from the
-//! revision number and the parsing of API addresses.
+//! revision number and the opening of channels.
 
 pub mod address;
 
