@@ -1,3 +1,66 @@
-//! Development tasks: lab, test, bench, p4, ci.
+//! `cargo xtask lab | test | bench | p4 | ci`: all that anyone needs to know.
+//!
+//! Depends on the standard library only: it is compiled before anything has
+//! been installed, and it installs what the rest needs.
 
-fn main() {}
+mod bench;
+mod lab;
+mod packages;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  lab   [--target softswitch|bmv2] [--keep] [...]  the whole loop on this machine
+  test  [--target softswitch|bmv2] [--no-lab]      every test, set-up included
+  bench [engine|floor|switch]                      measurements, as JSON in target/bench/
+  p4    [check]                                    compile p4/ with p4c, or check what is committed
+  ci                                               what .ci/run calls: the same as test
+  setup [bench]                                    only install the Debian packages that are missing
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = step::enter_workspace().and_then(|()| match command.as_str() {
+        "lab" => lab::run(&rest),
+        "test" | "ci" => test::run(&rest),
+        "bench" => bench::run(&rest),
+        "p4" => p4(&rest),
+        "setup" => packages::install(if rest.iter().any(|a| a == "bench") {
+            packages::BENCH
+        } else {
+            packages::ALL
+        }),
+        "" | "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(format!("there is no command \"{other}\"\n\n{HELP}")),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Compiles the P4 program, or checks that what is committed fits.
+fn p4(arguments: &[String]) -> Result<(), String> {
+    packages::install(packages::BUILD)?;
+    let verb = match arguments {
+        [] => "compile",
+        [only] if only == "check" => "check",
+        _ => return Err(format!("p4 takes nothing or \"check\"\n\n{HELP}")),
+    };
+    step::run(
+        "the P4 program",
+        step::cargo().args(["run", "--quiet", "--package", "p4-contract-gen", "--", verb]),
+    )
+}
