@@ -3,10 +3,12 @@
 //! The schema is P4Runtime 1.5 (`proto/`), held to the official one by
 //! `tests/schema.rs`. Beside the generated [`p4`] and [`google`] modules the
 //! crate has what both ends of the protocol need: [`bytestring`] for values,
+//! [`entry`] to build and take apart entries,
 //! [`status`] for the outcome of each update, and [`p4info`] to read the file
 //! that the P4 compiler writes.
 
 pub mod bytestring;
+pub mod entry;
 mod generated;
 pub mod p4info;
 pub mod status;
