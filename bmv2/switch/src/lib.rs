@@ -25,6 +25,7 @@
 //! ```
 
 pub mod control;
+pub mod ports;
 pub mod program;
 pub mod switch;
 

@@ -1,0 +1,392 @@
+//! Opening the ports, running the workers, and the books of both.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_queue::ArrayQueue;
+use serde::Serialize;
+
+use super::PortError;
+use super::channel::ChannelEnd;
+use super::clock::Clock;
+use super::counters::{PortCounters, PortSnapshot};
+use super::packet_socket;
+use super::sys::{self, Wake};
+use super::worker::{RxQueue, TxPorts, TxQueue, WorkerLoop};
+use crate::{DropReason, Switch};
+
+/// Packets from the control side that may wait for a worker.
+const INJECT_CAPACITY: usize = 4096;
+
+/// Takes the packets that the pipeline sends to the controller.
+pub trait PacketInSink: Send + Sync {
+    /// Takes a packet as deparsed; false if it could not be taken and is lost.
+    fn packet_in(&self, bytes: &[u8]) -> bool;
+}
+
+/// A port to open.
+#[derive(Debug)]
+pub enum PortSpec {
+    /// A network interface.
+    Interface {
+        /// The port's number.
+        port: u16,
+        /// The interface's name.
+        interface: String,
+    },
+    /// A port inside the process.
+    Channel {
+        /// The port's number.
+        port: u16,
+        /// The switch's end.
+        end: ChannelEnd,
+    },
+}
+
+impl PortSpec {
+    fn port(&self) -> u16 {
+        match self {
+            Self::Interface { port, .. } | Self::Channel { port, .. } => *port,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Interface { interface, .. } => interface,
+            Self::Channel { .. } => "channel",
+        }
+    }
+}
+
+/// How the data plane runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataPlaneConfig {
+    /// Threads that process packets. More than one spreads the flows of every
+    /// interface over them; the order within a flow is kept.
+    pub workers: usize,
+    /// Packets that the kernel keeps for each interface and worker while the
+    /// worker is busy; more are dropped and counted as `rx_missed`.
+    pub ring_frames: usize,
+    /// How often a worker looks at all ports in vain before it sleeps. 0 is
+    /// best when other work shares the processors.
+    pub spins: u32,
+}
+
+impl Default for DataPlaneConfig {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            ring_frames: 4096,
+            spins: 0,
+        }
+    }
+}
+
+/// What workers and the control side share.
+pub(super) struct Shared {
+    pub(super) stop: AtomicBool,
+    pub(super) clock: Clock,
+    pub(super) injected: ArrayQueue<(u16, Vec<u8>)>,
+    pub(super) no_such_port: AtomicU64,
+    packet_ins: AtomicU64,
+    packet_ins_lost: AtomicU64,
+    packet_outs: AtomicU64,
+    packet_outs_lost: AtomicU64,
+    sink: Option<Arc<dyn PacketInSink>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("stop", &self.stop)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn packet_in(&self, bytes: &[u8]) {
+        let taken = self.sink.as_ref().is_some_and(|sink| sink.packet_in(bytes));
+        let counter = if taken {
+            &self.packet_ins
+        } else {
+            &self.packet_ins_lost
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct PortBooks {
+    port: u16,
+    interface: String,
+    counters: Arc<PortCounters>,
+    /// One for each worker, for the kernel's own count of drops.
+    sockets: Vec<Arc<OwnedFd>>,
+}
+
+/// The running ports and workers. Dropping it stops them.
+#[derive(Debug)]
+pub struct DataPlane {
+    switch: Arc<Switch>,
+    shared: Arc<Shared>,
+    ports: Vec<PortBooks>,
+    wakes: Vec<Arc<Wake>>,
+    threads: parking_lot::Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl DataPlane {
+    /// Opens all ports and starts the workers.
+    ///
+    /// # Errors
+    /// Which port could not be opened and why; nothing runs then.
+    pub fn start(
+        switch: &Arc<Switch>,
+        clock: Clock,
+        ports: Vec<PortSpec>,
+        config: DataPlaneConfig,
+        sink: Option<Arc<dyn PacketInSink>>,
+    ) -> Result<Self, PortError> {
+        check_numbers(switch, &ports)?;
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            clock,
+            injected: ArrayQueue::new(INJECT_CAPACITY),
+            no_such_port: AtomicU64::new(0),
+            packet_ins: AtomicU64::new(0),
+            packet_ins_lost: AtomicU64::new(0),
+            packet_outs: AtomicU64::new(0),
+            packet_outs_lost: AtomicU64::new(0),
+            sink,
+        });
+        let workers = config.workers.max(1);
+        let wakes = (0..workers)
+            .map(|_| Wake::new().map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(PortError::Thread)?;
+
+        let mut books = Vec::new();
+        let mut ends: Vec<Vec<(u16, RxQueue, TxQueue)>> = Vec::new();
+        ends.resize_with(workers, Vec::new);
+        for spec in ports {
+            books.push(open(spec, config.ring_frames, &wakes, &mut ends)?);
+        }
+
+        let mut plane = Self {
+            switch: Arc::clone(switch),
+            shared,
+            ports: books,
+            wakes,
+            threads: parking_lot::Mutex::default(),
+        };
+        plane.spawn(ends, config.spins)?;
+        Ok(plane)
+    }
+
+    fn spawn(
+        &mut self,
+        ends: Vec<Vec<(u16, RxQueue, TxQueue)>>,
+        spins: u32,
+    ) -> Result<(), PortError> {
+        for (number, (ends, wake)) in ends.into_iter().zip(&self.wakes).enumerate() {
+            let (mut rx, mut tx) = (Vec::new(), Vec::new());
+            for (port, receive, send) in ends {
+                rx.push((port, receive));
+                tx.push((port, send));
+            }
+            let worker = WorkerLoop {
+                worker: self.switch.worker(),
+                shared: Arc::clone(&self.shared),
+                wake: Arc::clone(wake),
+                rx,
+                tx: TxPorts::new(tx),
+                takes_injected: number == 0,
+                spins,
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || worker.run())
+                .map_err(PortError::Thread)?;
+            self.threads.lock().push(thread);
+        }
+        Ok(())
+    }
+
+    /// Puts a packet into the pipeline as if it had come in at `port`; false
+    /// if too many wait already and it is lost.
+    pub fn inject(&self, port: u16, packet: Vec<u8>) -> bool {
+        let taken = self.shared.injected.push((port, packet)).is_ok();
+        if taken {
+            self.shared.packet_outs.fetch_add(1, Ordering::Relaxed);
+            self.wakes[0].signal();
+        } else {
+            self.shared.packet_outs_lost.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Whether a port has this number.
+    pub fn has_port(&self, port: u16) -> bool {
+        self.ports.iter().any(|books| books.port == port)
+    }
+
+    /// All counters as they are now.
+    pub fn snapshot(&self) -> DataPlaneSnapshot {
+        for books in &self.ports {
+            for socket in &books.sockets {
+                match sys::take_drops(socket.as_fd()) {
+                    Ok(drops) => books.counters.missed(drops.into()),
+                    Err(error) => {
+                        tracing::debug!(port = books.port, %error, "no statistics");
+                    }
+                }
+            }
+        }
+        let stats = self.switch.stats();
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DataPlaneSnapshot {
+            ports: self
+                .ports
+                .iter()
+                .map(|b| b.counters.snapshot(b.port, &b.interface))
+                .collect(),
+            received: stats.received,
+            transmitted: stats.transmitted,
+            copies: stats.copies,
+            reruns: stats.reruns,
+            dropped: DropReason::ALL
+                .iter()
+                .zip(stats.dropped)
+                .map(|(reason, count)| (reason.name(), count))
+                .collect(),
+            digests_lost: stats.digests_lost,
+            no_such_port: load(&self.shared.no_such_port),
+            packet_ins: load(&self.shared.packet_ins),
+            packet_ins_lost: load(&self.shared.packet_ins_lost),
+            packet_outs: load(&self.shared.packet_outs),
+            packet_outs_lost: load(&self.shared.packet_outs_lost),
+        }
+    }
+
+    /// Stops the workers and waits for them.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        for wake in &self.wakes {
+            wake.signal();
+        }
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker thread had panicked");
+            }
+        }
+    }
+}
+
+impl Drop for DataPlane {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn check_numbers(switch: &Switch, ports: &[PortSpec]) -> Result<(), PortError> {
+    let config = switch.config();
+    let mut seen = std::collections::BTreeSet::new();
+    for spec in ports {
+        let port = spec.port();
+        let role = if config.cpu_port == Some(port) {
+            Some("CPU")
+        } else if config.drop_port == port {
+            Some("drop")
+        } else {
+            None
+        };
+        if let Some(role) = role {
+            return Err(PortError::Reserved {
+                port,
+                interface: spec.name().to_owned(),
+                role,
+            });
+        }
+        if !seen.insert(port) {
+            return Err(PortError::Duplicate(port));
+        }
+    }
+    Ok(())
+}
+
+fn open(
+    spec: PortSpec,
+    ring_frames: usize,
+    wakes: &[Arc<Wake>],
+    ends: &mut [Vec<(u16, RxQueue, TxQueue)>],
+) -> Result<PortBooks, PortError> {
+    let counters = Arc::new(PortCounters::default());
+    let port = spec.port();
+    let mut sockets = Vec::new();
+    let name = spec.name().to_owned();
+    match spec {
+        PortSpec::Interface { interface, .. } => {
+            let mut group = (ends.len() > 1).then_some(0);
+            for worker_ends in ends {
+                let (rx, tx, joined) =
+                    packet_socket::open(port, &interface, ring_frames, group, &counters)?;
+                group = joined;
+                sockets.push(rx.share_fd());
+                worker_ends.push((port, RxQueue::Packet(rx), TxQueue::Packet(tx)));
+            }
+        }
+        PortSpec::Channel { end, .. } => {
+            // Any worker may take from the queue; the first one is woken.
+            end.set_wake(Arc::clone(&wakes[0]));
+            for worker_ends in ends {
+                worker_ends.push((
+                    port,
+                    RxQueue::Channel(end.share(), Arc::clone(&counters)),
+                    TxQueue::Channel(end.share(), Arc::clone(&counters)),
+                ));
+            }
+        }
+    }
+    Ok(PortBooks {
+        port,
+        interface: name,
+        counters,
+        sockets,
+    })
+}
+
+/// Totals since the start. The books balance: what was received at ports or
+/// from the controller, plus copies, is transmitted, sent to the controller or
+/// dropped under a reason; what was transmitted left a port or is in its
+/// `tx_dropped` or in `no_such_port`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DataPlaneSnapshot {
+    /// Port by port.
+    pub ports: Vec<PortSnapshot>,
+    /// Packets given to the pipeline.
+    pub received: u64,
+    /// Packets that left the pipeline for a port.
+    pub transmitted: u64,
+    /// Copies made by clone and multicast.
+    pub copies: u64,
+    /// Resubmitted and recirculated.
+    pub reruns: u64,
+    /// Dropped in the pipeline, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Digests lost because nobody took them.
+    pub digests_lost: u64,
+    /// Packets for a port number that does not exist.
+    pub no_such_port: u64,
+    /// Packets passed to the controller's side.
+    pub packet_ins: u64,
+    /// Packets for the controller that were lost because none was connected or
+    /// it was too slow.
+    pub packet_ins_lost: u64,
+    /// Packets from the controller.
+    pub packet_outs: u64,
+    /// Packets from the controller that were lost because too many waited.
+    pub packet_outs_lost: u64,
+}

@@ -1,0 +1,79 @@
+//! Packet I/O: ports, the threads that serve them, and their books.
+//!
+//! [`DataPlane::start`] opens the ports and starts the workers. A worker takes
+//! packets in bursts, runs each to completion through the switch, and sends
+//! what comes out in batches. It sleeps in `poll` when nothing arrives, so an
+//! idle switch costs nothing.
+//!
+//! Every packet that is lost here is counted with its reason; see
+//! [`PortSnapshot`] and [`DataPlaneSnapshot`].
+
+mod batch;
+mod channel;
+mod clock;
+mod counters;
+mod dataplane;
+mod packet_socket;
+mod sys;
+mod vlan;
+mod worker;
+
+pub use channel::{ChannelEnd, ChannelPort, channel_port};
+pub use clock::Clock;
+pub use counters::{PortSnapshot, TxLoss};
+pub use dataplane::{DataPlane, DataPlaneConfig, DataPlaneSnapshot, PacketInSink, PortSpec};
+
+/// Why the data plane could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// Two ports have the same number.
+    #[error("port {0} is given twice: every port needs a number of its own")]
+    Duplicate(u16),
+    /// The number is that of the CPU port or the drop port.
+    #[error("port {port} ({interface}) has the number of the {role} port: choose another number")]
+    Reserved {
+        /// The number.
+        port: u16,
+        /// The interface.
+        interface: String,
+        /// "CPU" or "drop".
+        role: &'static str,
+    },
+    /// No such interface in this network namespace.
+    #[error(
+        "port {port}: there is no interface named {interface} in this network namespace; \
+         `ip link` lists those that exist"
+    )]
+    NoInterface {
+        /// The port's number.
+        port: u16,
+        /// The interface.
+        interface: String,
+    },
+    /// Packet sockets need CAP_NET_RAW.
+    #[error(
+        "port {port}: opening a packet socket on {interface} is not permitted; \
+         run as root or give the binary the capability cap_net_raw"
+    )]
+    NotPermitted {
+        /// The port's number.
+        port: u16,
+        /// The interface.
+        interface: String,
+    },
+    /// Another failure.
+    #[error("port {port} ({interface}): cannot {action}: {source}")]
+    Io {
+        /// The port's number.
+        port: u16,
+        /// The interface.
+        interface: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a worker thread: {0}")]
+    Thread(std::io::Error),
+}

@@ -1,0 +1,261 @@
+//! A port on a network interface: a packet socket with a receive ring.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::PortError;
+use super::batch::TxBatch;
+use super::counters::{PortCounters, TxLoss};
+use super::sys::{self, RingLayout, RxRing, SEND_BATCH};
+use super::vlan;
+
+/// How often a full transmit queue is tried again, and how long each wait for
+/// room in it may last, in milliseconds.
+const TX_RETRIES: u32 = 10;
+const TX_WAIT_MS: u8 = 1;
+
+/// Bytes beyond the MTU: Ethernet header and two VLAN tags.
+const L2_OVERHEAD: usize = 14 + 2 * vlan::TAG_LEN;
+
+/// The receiving half, for one worker.
+#[derive(Debug)]
+pub(super) struct PacketRx {
+    port: u16,
+    interface: String,
+    // Before the descriptor, so that it is unmapped first.
+    ring: RxRing,
+    fd: Arc<OwnedFd>,
+    counters: Arc<PortCounters>,
+}
+
+/// The sending half, for one worker.
+#[derive(Debug)]
+pub(super) struct PacketTx {
+    fd: Arc<OwnedFd>,
+    counters: Arc<PortCounters>,
+}
+
+/// Opens an interface. `ring_frames` is the number of packets the kernel can
+/// hold for us; `fanout` is `None` for a single worker, 0 for the first of
+/// several, and for the others what the first one returned.
+pub(super) fn open(
+    port: u16,
+    interface: &str,
+    ring_frames: usize,
+    fanout: Option<u16>,
+    counters: &Arc<PortCounters>,
+) -> Result<(PacketRx, PacketTx, Option<u16>), PortError> {
+    let failed = |action: &'static str| {
+        move |source: io::Error| PortError::Io {
+            port,
+            interface: interface.to_owned(),
+            action,
+            source,
+        }
+    };
+    let index = nix::net::if_::if_nametoindex(interface).map_err(|error| match error {
+        Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => PortError::NoInterface {
+            port,
+            interface: interface.to_owned(),
+        },
+        other => failed("look up the interface")(other.into()),
+    })?;
+    let fd = sys::packet_socket().map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => PortError::NotPermitted {
+            port,
+            interface: interface.to_owned(),
+        },
+        _ => failed("open a packet socket")(source),
+    })?;
+    let mtu = sys::mtu(fd.as_fd(), interface).map_err(failed("read the MTU"))?;
+    if !sys::is_up(fd.as_fd(), interface).map_err(failed("read the flags"))? {
+        tracing::warn!(
+            port,
+            interface,
+            "the interface is down: `ip link set {interface} up`"
+        );
+    }
+    if let Err(error) = sys::ignore_outgoing(fd.as_fd()) {
+        // Before Linux 4.20; such packets are then skipped one by one.
+        tracing::debug!(port, interface, %error, "outgoing packets are filtered here");
+    }
+    let layout = RingLayout::new(ring_frames, mtu as usize + L2_OVERHEAD);
+    let headroom = vlan::TAG_LEN as u32;
+    let ring = RxRing::map(fd.as_fd(), layout, headroom).map_err(failed("map a receive ring"))?;
+    sys::bind(fd.as_fd(), index).map_err(failed("bind to the interface"))?;
+    sys::set_promiscuous(fd.as_fd(), index).map_err(failed("switch to promiscuous mode"))?;
+    let fanout = fanout
+        .map(|group| sys::join_fanout(fd.as_fd(), group))
+        .transpose()
+        .map_err(failed("share the port between workers"))?;
+    let fd = Arc::new(fd);
+    Ok((
+        PacketRx {
+            port,
+            interface: interface.to_owned(),
+            ring,
+            fd: Arc::clone(&fd),
+            counters: Arc::clone(counters),
+        },
+        PacketTx {
+            fd,
+            counters: Arc::clone(counters),
+        },
+        fanout,
+    ))
+}
+
+impl PacketRx {
+    /// Gives up to `max` received packets to `sink`; returns how many.
+    pub(super) fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
+        let (mut packets, mut bytes) = (0usize, 0u64);
+        while packets < max {
+            let Some(mut frame) = self.ring.take() else {
+                break;
+            };
+            let meta = frame.meta();
+            if meta.outgoing {
+                continue;
+            }
+            if meta.captured < meta.length {
+                drop(frame);
+                self.note_truncated(meta.length);
+                continue;
+            }
+            let buffer = frame.buffer();
+            let end = meta.start.saturating_add(meta.captured);
+            let start = match meta.vlan {
+                Some((tpid, tci)) => vlan::reinsert(buffer, meta.start, tpid, tci),
+                None => Some(meta.start),
+            };
+            let Some(packet) = start.and_then(|start| buffer.get(start..end)) else {
+                self.counters.truncated();
+                continue;
+            };
+            packets += 1;
+            bytes += packet.len() as u64;
+            sink(packet);
+            drop(frame);
+            if meta.checksum_unfinished {
+                self.note_unfinished();
+            }
+        }
+        if packets > 0 {
+            self.counters.received(packets as u64, bytes);
+        }
+        packets
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ring.is_ready()
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The socket, for reading its statistics from elsewhere.
+    pub(super) fn share_fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
+    }
+
+    /// Takes the socket's pending error, so that `poll` can sleep again.
+    pub(super) fn take_error(&self) {
+        let error = nix::sys::socket::getsockopt(&self.fd, nix::sys::socket::sockopt::SocketError);
+        match error {
+            Ok(code) if code != 0 => {
+                let error = io::Error::from_raw_os_error(code);
+                tracing::warn!(port = self.port, interface = self.interface, %error, "port");
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn note_truncated(&self, length: usize) {
+        if self.counters.truncated() == 0 {
+            tracing::warn!(
+                port = self.port,
+                interface = self.interface,
+                length,
+                "dropped a packet longer than the interface's MTU; if the sender segments in \
+                 hardware, switch that off at its end: `ethtool -K IFACE tx off tso off gso off`"
+            );
+        }
+    }
+
+    #[cold]
+    fn note_unfinished(&self) {
+        if self.counters.checksum_unfinished() == 0 {
+            tracing::warn!(
+                port = self.port,
+                interface = self.interface,
+                "a packet came without a finished checksum; \
+                 switch checksum offload off at the sender: `ethtool -K IFACE tx off`"
+            );
+        }
+    }
+}
+
+impl PacketTx {
+    /// Sends all packets of the batch, or counts them as lost.
+    pub(super) fn send(&self, batch: &TxBatch) {
+        let (mut next, mut retries) = (0, 0);
+        let (mut packets, mut bytes) = (0u64, 0u64);
+        while next < batch.len() {
+            let result = sys::send_many(self.fd.as_fd(), batch.len() - next, |i| {
+                batch.packet(next + i)
+            });
+            match result {
+                Ok(sent) => {
+                    debug_assert!(sent <= SEND_BATCH);
+                    for i in next..next + sent {
+                        bytes += batch.packet(i).len() as u64;
+                    }
+                    packets += sent as u64;
+                    next += sent;
+                    retries = 0;
+                }
+                Err(error) if is_full(&error) && retries < TX_RETRIES => {
+                    retries += 1;
+                    self.wait_for_room();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // The error belongs to the first packet of the rest.
+                    let (reason, lost) = match error.raw_os_error() {
+                        Some(libc::EMSGSIZE) => (TxLoss::TooLong, 1),
+                        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                            (TxLoss::PortDown, batch.len() - next)
+                        }
+                        _ if is_full(&error) => (TxLoss::QueueFull, batch.len() - next),
+                        _ => (TxLoss::Refused, 1),
+                    };
+                    tracing::debug!(%error, lost, "packets not sent");
+                    self.counters.lost(reason, lost as u64);
+                    next += lost;
+                }
+            }
+        }
+        if packets > 0 {
+            self.counters.sent(packets, bytes);
+        }
+    }
+
+    fn wait_for_room(&self) {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
+        let writable = matches!(poll(&mut fds, PollTimeout::from(TX_WAIT_MS)), Ok(1..));
+        if writable {
+            // ENOBUFS comes from the device's queue, which `poll` does not see.
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
+}

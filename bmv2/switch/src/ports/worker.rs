@@ -1,0 +1,246 @@
+//! The loop of one worker thread.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use smallvec::SmallVec;
+
+use super::batch::TxBatch;
+use super::channel::ChannelEnd;
+use super::counters::{PortCounters, TxLoss};
+use super::dataplane::Shared;
+use super::packet_socket::{PacketRx, PacketTx};
+use super::sys::Wake;
+use crate::{Output, Worker};
+
+/// Packets taken from one port before the next one has its turn.
+const BURST: usize = 64;
+/// Bytes that may wait for one port before they are sent in the middle of a
+/// burst: bounds memory when a burst is multiplied.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// Where packets come from.
+#[derive(Debug)]
+pub(super) enum RxQueue {
+    Packet(PacketRx),
+    Channel(ChannelEnd, Arc<PortCounters>),
+}
+
+impl RxQueue {
+    fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
+        match self {
+            Self::Packet(rx) => rx.receive(max, sink),
+            Self::Channel(end, counters) => {
+                let mut packets = 0;
+                while packets < max
+                    && let Some(packet) = end.receive()
+                {
+                    counters.received(1, packet.len() as u64);
+                    sink(&packet);
+                    packets += 1;
+                }
+                packets
+            }
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Packet(rx) => rx.is_ready(),
+            Self::Channel(end, _) => !end.is_empty(),
+        }
+    }
+}
+
+/// Where packets go.
+#[derive(Debug)]
+pub(super) enum TxQueue {
+    Packet(PacketTx),
+    Channel(ChannelEnd, Arc<PortCounters>),
+}
+
+impl TxQueue {
+    fn send(&self, batch: &TxBatch) {
+        match self {
+            Self::Packet(tx) => tx.send(batch),
+            Self::Channel(end, counters) => {
+                for i in 0..batch.len() {
+                    let packet = batch.packet(i);
+                    if end.send(packet) {
+                        counters.sent(1, packet.len() as u64);
+                    } else {
+                        counters.lost(TxLoss::QueueFull, 1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All ports of a worker, to send to.
+#[derive(Debug)]
+pub(super) struct TxPorts {
+    queues: Vec<(TxQueue, TxBatch)>,
+    /// Position in `queues` by port number.
+    by_port: Vec<Option<u16>>,
+    /// Positions whose batch is not empty.
+    pending: Vec<u16>,
+}
+
+impl TxPorts {
+    pub(super) fn new(queues: Vec<(u16, TxQueue)>) -> Self {
+        let ports = queues.iter().map(|(port, _)| usize::from(*port) + 1).max();
+        let mut by_port = vec![None; ports.unwrap_or(0)];
+        for (position, (port, _)) in (0..).zip(&queues) {
+            by_port[usize::from(*port)] = Some(position);
+        }
+        Self {
+            queues: queues
+                .into_iter()
+                .map(|(_, queue)| (queue, TxBatch::default()))
+                .collect(),
+            by_port,
+            pending: Vec::new(),
+        }
+    }
+
+    /// False if there is no such port.
+    fn push(&mut self, port: u16, packet: &[u8]) -> bool {
+        let Some(Some(position)) = self.by_port.get(usize::from(port)) else {
+            return false;
+        };
+        let (queue, batch) = &mut self.queues[usize::from(*position)];
+        if batch.is_empty() {
+            self.pending.push(*position);
+        } else if batch.bytes() > MAX_BATCH_BYTES {
+            queue.send(batch);
+            batch.clear();
+        }
+        batch.push(packet);
+        true
+    }
+
+    fn flush(&mut self) {
+        for position in self.pending.drain(..) {
+            let (queue, batch) = &mut self.queues[usize::from(position)];
+            queue.send(batch);
+            batch.clear();
+        }
+    }
+}
+
+/// One worker with its ends of the ports.
+#[derive(Debug)]
+pub(super) struct WorkerLoop {
+    pub(super) worker: Worker,
+    pub(super) shared: Arc<Shared>,
+    pub(super) wake: Arc<Wake>,
+    pub(super) rx: Vec<(u16, RxQueue)>,
+    pub(super) tx: TxPorts,
+    /// Whether this worker takes the packets that the control side injects.
+    pub(super) takes_injected: bool,
+    /// Empty passes before the worker goes to sleep.
+    pub(super) spins: u32,
+}
+
+impl WorkerLoop {
+    pub(super) fn run(mut self) {
+        let mut empty_passes = 0;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            if self.pass() > 0 {
+                empty_passes = 0;
+            } else if empty_passes < self.spins {
+                empty_passes += 1;
+                std::hint::spin_loop();
+            } else {
+                empty_passes = 0;
+                self.sleep();
+            }
+        }
+    }
+
+    /// One burst from every port; returns the number of packets.
+    fn pass(&mut self) -> usize {
+        let mut packets = 0;
+        if self.takes_injected {
+            packets += self.injected();
+        }
+        let Self {
+            worker,
+            shared,
+            rx,
+            tx,
+            ..
+        } = self;
+        for (port, queue) in rx {
+            if !queue.is_ready() {
+                continue;
+            }
+            let mut burst = worker.burst(shared.clock.now());
+            packets += queue.receive(BURST, |packet| {
+                burst.process(*port, packet, &mut |output| deliver(tx, shared, &output));
+            });
+        }
+        self.tx.flush();
+        packets
+    }
+
+    fn injected(&mut self) -> usize {
+        let Self {
+            worker, shared, tx, ..
+        } = self;
+        if shared.injected.is_empty() {
+            return 0;
+        }
+        let mut burst = worker.burst(shared.clock.now());
+        let mut packets = 0;
+        while packets < BURST
+            && let Some((port, packet)) = shared.injected.pop()
+        {
+            burst.process(port, &packet, &mut |output| deliver(tx, shared, &output));
+            packets += 1;
+        }
+        packets
+    }
+
+    fn sleep(&self) {
+        let mut fds: SmallVec<[PollFd<'_>; 16]> = SmallVec::new();
+        fds.push(PollFd::new(self.wake.as_fd(), PollFlags::POLLIN));
+        let mut sockets: SmallVec<[&PacketRx; 16]> = SmallVec::new();
+        for (_, queue) in &self.rx {
+            if let RxQueue::Packet(rx) = queue {
+                fds.push(PollFd::new(rx.fd(), PollFlags::POLLIN));
+                sockets.push(rx);
+            }
+        }
+        if poll(&mut fds, PollTimeout::NONE).is_err() {
+            return; // interrupted by a signal
+        }
+        if fds[0].any() == Some(true) {
+            self.wake.clear();
+        }
+        for (fd, rx) in fds[1..].iter().zip(sockets) {
+            if fd
+                .revents()
+                .is_some_and(|r| r.intersects(PollFlags::POLLERR))
+            {
+                rx.take_error();
+            }
+        }
+    }
+}
+
+fn deliver(tx: &mut TxPorts, shared: &Shared, output: &Output<'_>) {
+    match output {
+        Output::Transmit { port, bytes } => {
+            if !tx.push(*port, bytes) {
+                shared.no_such_port.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Output::PacketIn { bytes } => shared.packet_in(bytes),
+        // Counted by the switch.
+        Output::Dropped { .. } => {}
+    }
+}
