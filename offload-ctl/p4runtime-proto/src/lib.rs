@@ -8,6 +8,7 @@
 //! that the P4 compiler writes.
 
 pub mod bytestring;
+mod election;
 pub mod entry;
 mod generated;
 pub mod p4info;
