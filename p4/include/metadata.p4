@@ -3,6 +3,13 @@
 #ifndef GATEWAY_METADATA_P4
 #define GATEWAY_METADATA_P4
 
+// What a packet's destination is; never leaves the pipeline.
+enum bit<8> PacketClass {
+    TRANSIT = 0,
+    VIP = 1,
+    LIP = 2
+}
+
 struct metadata_t {
     // ---- Filled by the architecture before the first stage
     port_t ingress_port;

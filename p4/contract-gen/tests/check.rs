@@ -1,0 +1,119 @@
+//! The committed sources, outputs and generated files belong together, and
+//! [`check`] would notice if they did not.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::path::Path;
+
+use p4_contract_gen::check::check;
+use p4_contract_gen::layout::Layout;
+use p4_contract_gen::{generate, layout, manifest};
+
+#[test]
+fn what_is_committed_belongs_together() {
+    let report = check(&Layout::of_this_tree()).unwrap();
+    for skipped in &report.skipped {
+        println!("SKIPPED {skipped}");
+    }
+    assert!(report.faults.is_empty(), "{}", report.faults.join("\n"));
+}
+
+/// A copy of the P4 folder that a test may damage.
+fn copy() -> (tempfile::TempDir, Layout) {
+    let from = Layout::of_this_tree();
+    let folder = tempfile::tempdir().unwrap();
+    let to = Layout::new(folder.path());
+    let outputs = [layout::PIPELINE_JSON, layout::P4INFO, layout::MANIFEST].map(str::to_owned);
+    for file in from.sources().unwrap().into_iter().chain(outputs) {
+        let path = to.path(&file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, from.read(&file).unwrap()).unwrap();
+    }
+    generate::write(&to, &generate::present(&from).unwrap()).unwrap();
+    (folder, to)
+}
+
+fn faults(layout: &Layout) -> String {
+    check(layout).unwrap().faults.join("\n")
+}
+
+fn append(path: &Path, text: &str) {
+    let mut content = std::fs::read_to_string(path).unwrap();
+    content.push_str(text);
+    std::fs::write(path, content).unwrap();
+}
+
+#[test]
+fn a_changed_source_is_noticed() {
+    let (_folder, layout) = copy();
+    append(&layout.path("include/books.p4"), "// changed\n");
+    let faults = faults(&layout);
+    assert!(
+        faults.contains("source include/books.p4 has changed"),
+        "{faults}"
+    );
+}
+
+#[test]
+fn a_new_source_is_noticed() {
+    let (_folder, layout) = copy();
+    std::fs::write(layout.path("include/extra.p4"), "").unwrap();
+    let faults = faults(&layout);
+    assert!(
+        faults.contains("source include/extra.p4 is new"),
+        "{faults}"
+    );
+}
+
+#[test]
+fn a_changed_output_is_noticed() {
+    let (_folder, layout) = copy();
+    append(&layout.path(layout::PIPELINE_JSON), "\n");
+    let faults = faults(&layout);
+    assert!(
+        faults.contains("output build/gateway.json has changed"),
+        "{faults}"
+    );
+    // The cookie is made of the outputs.
+    assert!(faults.contains("generated mod.rs does not fit"), "{faults}");
+}
+
+#[test]
+fn an_edited_or_foreign_generated_file_is_noticed() {
+    let (_folder, layout) = copy();
+    append(&layout.generated().join("tables/vip_v4.rs"), "// edited\n");
+    std::fs::write(layout.generated().join("tables/other.rs"), "").unwrap();
+    let faults = faults(&layout);
+    assert!(
+        faults.contains("generated tables/vip_v4.rs does not fit"),
+        "{faults}"
+    );
+    assert!(
+        faults.contains("tables/other.rs lies among the generated files"),
+        "{faults}"
+    );
+}
+
+#[test]
+fn the_manifest_names_every_source_by_its_hash() {
+    let layout = Layout::of_this_tree();
+    let recorded = manifest::Manifest::read(&layout).unwrap();
+    for name in [
+        "gateway.p4",
+        "include/parser.p4",
+        "include/arch/v1model_package.p4",
+    ] {
+        let hash = manifest::sha256(&layout.read(name).unwrap());
+        assert_eq!(recorded.sources.get(name), Some(&hash), "{name}");
+    }
+    assert!(
+        recorded.compiler.starts_with("p4c-bm2-ss "),
+        "{}",
+        recorded.compiler
+    );
+    assert!(
+        recorded.flags.iter().all(|flag| !flag.contains("/")),
+        "{:?}",
+        recorded.flags
+    );
+}
