@@ -23,29 +23,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use crate::address;
 use crate::batch::{BatchLimits, next_batch};
+use crate::channel;
 use crate::error::{AccountProblem, Error};
 use crate::event::{Arbitration, Events};
 use crate::options::ConnectOptions;
 use crate::outcome::{Failures, UpdateStatus, WriteOutcome};
 use crate::stream::{Reader, StreamCounters, StreamState, arbitration_request};
-
-/// The largest list of HTTP/2 headers that is accepted, in bytes.
-///
-/// The account of a failed batch comes in a trailer, with well over 100 bytes
-/// for each update. The usual limit of 16 KiB would hide it.
-const MAX_HEADER_LIST_BYTES: u32 = 4 * 1024 * 1024;
-
-/// Flow-control windows: one stream carries a whole table.
-const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-
-/// The kernel probes an idle connection this often. HTTP/2 pings would tell the
-/// same, but gRPC servers close connections that ping more than once in five
-/// minutes.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(5);
-const TCP_KEEPALIVE_PROBES: u32 = 3;
 
 /// The server is told a deadline this much later than ours, so that ours is the
 /// one that is reported.
@@ -108,7 +92,7 @@ impl Client {
     /// [`Error::Address`], [`Error::Connect`], [`Error::Arbitration`] or
     /// [`Error::Deadline`].
     pub async fn connect_with(options: ConnectOptions) -> Result<(Self, Events), Error> {
-        let channel = open(&options).await?;
+        let channel = channel::open(&options).await?;
         let mut rpc = P4RuntimeClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -261,7 +245,8 @@ impl Client {
     /// Sends a program to the switch: `action` says what becomes of it.
     ///
     /// # Errors
-    /// [`Error::NotPrimary`], [`Error::Rpc`] or [`Error::Deadline`].
+    /// [`Error::NotPrimary`], [`Error::Disconnected`], [`Error::Rpc`] or
+    /// [`Error::Deadline`].
     pub async fn set_pipeline(
         &self,
         action: Action,
@@ -281,7 +266,8 @@ impl Client {
     /// [`Action::VerifyAndSave`].
     ///
     /// # Errors
-    /// [`Error::NotPrimary`], [`Error::Rpc`] or [`Error::Deadline`].
+    /// [`Error::NotPrimary`], [`Error::Disconnected`], [`Error::Rpc`] or
+    /// [`Error::Deadline`].
     pub async fn commit_pipeline(&self) -> Result<(), Error> {
         self.set_config(Action::Commit, None).await
     }
@@ -291,6 +277,7 @@ impl Client {
         action: Action,
         config: Option<ForwardingPipelineConfig>,
     ) -> Result<(), Error> {
+        self.require_stream(SET_PIPELINE)?;
         let after = self.shared.options.deadlines.pipeline;
         let request = SetForwardingPipelineConfigRequest {
             device_id: self.device_id(),
@@ -338,8 +325,9 @@ impl Client {
     ///
     /// # Errors
     /// When the request failed as a whole: [`Error::NotPrimary`],
-    /// [`Error::Rpc`], [`Error::Deadline`] or [`Error::Account`]. Updates that
-    /// were refused one by one are in the outcome;
+    /// [`Error::Disconnected`], [`Error::Rpc`], [`Error::Deadline`] or
+    /// [`Error::Account`]. Updates that were refused one by one are in the
+    /// outcome;
     /// [`WriteOutcome::into_result`] makes them an error.
     pub async fn write(
         &self,
@@ -350,6 +338,7 @@ impl Client {
         if count == 0 {
             return Ok(WriteOutcome::default());
         }
+        self.require_stream(WRITE)?;
         let after = self.shared.options.deadlines.write;
         let request = WriteRequest {
             device_id: self.device_id(),
@@ -496,21 +485,30 @@ impl Client {
     }
 
     async fn send(&self, method: &'static str, message: StreamMessageRequest) -> Result<(), Error> {
-        let disconnected = || {
-            let ended = self.shared.state.borrow().ended.clone();
-            Error::Disconnected {
-                method,
-                reason: ended.unwrap_or(crate::Disconnect::Closed),
-            }
-        };
-        if !self.is_connected() {
-            return Err(disconnected());
-        }
+        self.require_stream(method)?;
         let after = self.shared.options.deadlines.other;
         match timeout(after, self.shared.to_switch.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(disconnected()),
+            Ok(Err(_)) => Err(self.disconnected(method)),
             Err(_) => Err(Error::Deadline { method, after }),
+        }
+    }
+
+    /// Changes go out only while the stream is open. The transport reconnects by
+    /// itself, and what answers then may be a switch that has lost its state.
+    fn require_stream(&self, method: &'static str) -> Result<(), Error> {
+        if self.is_connected() {
+            Ok(())
+        } else {
+            Err(self.disconnected(method))
+        }
+    }
+
+    fn disconnected(&self, method: &'static str) -> Error {
+        let ended = self.shared.state.borrow().ended.clone();
+        Error::Disconnected {
+            method,
+            reason: ended.unwrap_or(crate::Disconnect::Closed),
         }
     }
 
@@ -568,24 +566,6 @@ impl std::fmt::Debug for Client {
     }
 }
 
-async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
-    let within = options.deadlines.connect;
-    let endpoint = address::endpoint(&options.address)?
-        .connect_timeout(within)
-        .tcp_nodelay(true)
-        .tcp_keepalive(Some(TCP_KEEPALIVE))
-        .tcp_keepalive_interval(Some(TCP_KEEPALIVE))
-        .tcp_keepalive_retries(Some(TCP_KEEPALIVE_PROBES))
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_max_header_list_size(MAX_HEADER_LIST_BYTES);
-    match timeout(within, endpoint.connect()).await {
-        Ok(Ok(channel)) => Ok(channel),
-        Ok(Err(source)) => Err(Error::of_connect(&options.address, source)),
-        Err(_) => Err(Error::connect_timed_out(&options.address, within)),
-    }
-}
-
 fn with_deadline<T>(message: T, after: Duration) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(after + DEADLINE_GRACE);
@@ -619,7 +599,7 @@ fn too_large(error: &Error) -> bool {
 /// codes that only a server's checks before any update give.
 fn attempted_nothing(error: &Error) -> bool {
     match error {
-        Error::NotPrimary { .. } => true,
+        Error::NotPrimary { .. } | Error::Disconnected { .. } => true,
         Error::Rpc { code, .. } => matches!(
             code,
             Code::InvalidArgument

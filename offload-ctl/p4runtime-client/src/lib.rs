@@ -9,8 +9,8 @@
 //! update by update ([`WriteOutcome`]), from the codes of the protocol and never
 //! from words.
 
-mod address;
 mod batch;
+mod channel;
 mod client;
 mod error;
 mod event;

@@ -554,6 +554,15 @@ async fn a_stream_that_breaks_off_ends_the_events() {
     assert!(!client.is_primary() && !client.is_connected());
     let error = client.packet_out(vec![], vec![]).await.unwrap_err();
     assert!(matches!(error, Error::Disconnected { reason: told, .. } if told == reason));
+
+    // The server still answers; without a stream nothing is written to it.
+    let error = client
+        .write(inserts(1), Atomicity::ContinueOnError)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Disconnected { .. }));
+    assert_eq!(fake.state().writes, []);
+    assert_eq!(client.read(vec![entry(1).into()]).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -1,11 +1,50 @@
-//! Addresses of switches.
+//! The transport to a switch: its address and how its HTTP/2 is set.
 
-use tonic::transport::Endpoint;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::error::Error;
+use crate::options::ConnectOptions;
+
+/// The largest list of HTTP/2 headers that is accepted, in bytes.
+///
+/// The account of a failed batch comes in a trailer, with well over 100 bytes
+/// for each update. The usual limit of 16 KiB would hide it.
+const MAX_HEADER_LIST_BYTES: u32 = 4 * 1024 * 1024;
+
+/// Flow-control windows: one stream carries a whole table.
+const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+
+/// The kernel probes an idle connection this often. HTTP/2 pings would tell the
+/// same, but gRPC servers close connections that ping more than once in five
+/// minutes.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(5);
+const TCP_KEEPALIVE_PROBES: u32 = 3;
+
+/// Connects to the switch.
+pub(crate) async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
+    let within = options.deadlines.connect;
+    let endpoint = endpoint(&options.address)?
+        .connect_timeout(within)
+        .tcp_nodelay(true)
+        .tcp_keepalive(Some(TCP_KEEPALIVE))
+        .tcp_keepalive_interval(Some(TCP_KEEPALIVE))
+        .tcp_keepalive_retries(Some(TCP_KEEPALIVE_PROBES))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_max_header_list_size(MAX_HEADER_LIST_BYTES);
+    match timeout(within, endpoint.connect()).await {
+        Ok(Ok(channel)) => Ok(channel),
+        Ok(Err(source)) => Err(Error::of_connect(&options.address, source)),
+        Err(_) => Err(Error::connect_timed_out(&options.address, within)),
+    }
+}
 
 /// The endpoint of `http://host:port`, `host:port` or `unix:/path`.
-pub(crate) fn endpoint(address: &str) -> Result<Endpoint, Error> {
+fn endpoint(address: &str) -> Result<Endpoint, Error> {
     let problem = |reason: &str| Error::Address {
         address: address.to_owned(),
         reason: reason.to_owned(),
