@@ -95,6 +95,16 @@ pub enum Error {
         /// How many were asked for.
         wanted: usize,
     },
+    /// A frame does not fit into a packet buffer.
+    #[error(
+        "a frame of {length} bytes does not fit into a packet buffer with {room} bytes of room"
+    )]
+    FrameTooLong {
+        /// Bytes of the frame.
+        length: usize,
+        /// Bytes of the buffer behind the headroom.
+        room: u16,
+    },
     /// A ring could not be created.
     #[error("the ring {name} of {capacity} entries could not be created: {errno}")]
     RingCreate {

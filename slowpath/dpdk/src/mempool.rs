@@ -104,8 +104,8 @@ impl Mempool {
     ///
     /// # Errors
     ///
-    /// [`Error::PoolExhausted`]; [`Error::BufferTooSmall`] when the frame does
-    /// not fit behind the headroom.
+    /// [`Error::PoolExhausted`]; [`Error::FrameTooLong`] when the frame does not
+    /// fit behind the headroom.
     pub fn alloc_with(&self, frame: &[u8]) -> Result<Mbuf> {
         let mut mbuf = self.alloc()?;
         let target = u16::try_from(frame.len())
@@ -116,12 +116,9 @@ impl Mempool {
                 target.copy_from_slice(frame);
                 Ok(mbuf)
             }
-            None => Err(Error::BufferTooSmall {
-                port: "(none)".to_owned(),
-                needed: u32::try_from(frame.len())
-                    .unwrap_or(u32::MAX)
-                    .saturating_add(u32::from(HEADROOM)),
-                available: self.data_room,
+            None => Err(Error::FrameTooLong {
+                length: frame.len(),
+                room: mbuf.tailroom(),
             }),
         }
     }

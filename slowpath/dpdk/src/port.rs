@@ -189,14 +189,16 @@ impl UnconfiguredPort {
 
     /// Configures and starts the port. Receive queue `n` takes its buffers from
     /// pool `n` modulo the number of pools. Packets that an AF_PACKET port
-    /// collected before this call are dropped and counted in the log.
+    /// collected before this call are dropped and counted
+    /// ([`PortStats::rx_before_start`]).
     ///
     /// # Errors
     ///
     /// Before anything is changed: [`Error::TooManyQueues`],
     /// [`Error::FrameTooLarge`], [`Error::BufferTooSmall`] (also without a
     /// pool), [`Error::InterfaceMtu`]. Then [`Error::Port`] or
-    /// [`Error::AfPacket`] when the driver or the kernel refuses.
+    /// [`Error::AfPacket`] when the driver or the kernel refuses; the port is
+    /// closed then.
     pub fn start(self, config: &PortConfig, pools: &[Mempool]) -> Result<Started> {
         let Self { claim, info } = self;
         check_queues(&info, config)?;
@@ -217,17 +219,10 @@ impl UnconfiguredPort {
             info,
             control: Mutex::new(()),
             sockets,
+            stale: Stale::default(),
         };
         inner.configure(config, pools)?;
-        // From here on dropping `inner` stops and closes the port.
-        let stale = inner.settle(config)?;
-        if stale > 0 {
-            tracing::info!(
-                port = inner.name(),
-                packets = stale,
-                "packets from before the start of the port were dropped"
-            );
-        }
+        inner.settle(config)?;
         let inner = Arc::new(inner);
         Ok(Started {
             rx: (0..config.rx_queues)
@@ -535,9 +530,25 @@ pub(crate) struct PortInner {
     /// Control calls on one port must not overlap.
     control: Mutex<()>,
     sockets: Option<Sockets>,
+    stale: Stale,
+}
+
+/// What waited in an AF_PACKET port's rings when it started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stale {
+    /// Packets that the driver has counted as received.
+    pub(crate) packets: u64,
+    /// Bytes of these.
+    pub(crate) bytes: u64,
+    /// Packets that did not even find room in the rings.
+    pub(crate) missed: u64,
 }
 
 impl PortInner {
+    pub(crate) fn stale(&self) -> Stale {
+        self.stale
+    }
+
     pub(crate) fn id(&self) -> u16 {
         self.claim.0
     }
@@ -632,22 +643,25 @@ impl PortInner {
         Ok(())
     }
 
-    /// Puts an AF_PACKET port's sockets in order and empties them; returns the
-    /// number of packets dropped.
-    fn settle(&mut self, config: &PortConfig) -> Result<u64> {
-        let Some(sockets) = &mut self.sockets else {
-            return Ok(0);
+    /// Puts an AF_PACKET port's sockets in order and empties them.
+    fn settle(&mut self, config: &PortConfig) -> Result<()> {
+        let Some(sockets) = &self.sockets else {
+            return Ok(());
         };
-        if config.ignore_outgoing
-            && let Err(source) = sockets.ignore_outgoing()
-        {
-            return Err(self.af_packet_error("leave out what the host sends", source));
+        if config.ignore_outgoing {
+            sockets
+                .ignore_outgoing()
+                .map_err(|source| self.af_packet_error("leave out what the host sends", source))?;
         }
-        let mut stale = 0;
+        let mut stale = Stale::default();
         for queue in 0..config.rx_queues {
-            stale += drain(self.claim.0, queue);
+            drain(self.id(), queue, &mut stale);
         }
-        Ok(stale)
+        stale.missed = sockets
+            .drops()
+            .map_err(|source| self.af_packet_error("read the drops", source))?;
+        self.stale = stale;
+        Ok(())
     }
 
     fn set_promiscuous(&self, on: bool) -> Result<()> {
@@ -665,30 +679,28 @@ impl PortInner {
 }
 
 /// Drops what waits in a receive queue, at most as much as a large ring holds.
-fn drain(port: u16, queue: u16) -> u64 {
+fn drain(port: u16, queue: u16, stale: &mut Stale) {
     const MOST: u64 = 1 << 16;
-    let mut dropped = 0;
     let mut burst: Burst = Burst::new();
-    while dropped < MOST {
+    let end = stale.packets + MOST;
+    while stale.packets < end {
+        let room = u16::try_from(burst.room()).unwrap_or(u16::MAX);
         // SAFETY: the port is started, its queues were not given out yet, and the burst
         // has room.
-        let count = unsafe {
-            let count = dpdk_sys::shim_rx_burst(
-                port,
-                queue,
-                burst.spare_ptr(),
-                u16::try_from(burst.room()).unwrap_or(u16::MAX),
-            );
+        unsafe {
+            let count = dpdk_sys::shim_rx_burst(port, queue, burst.spare_ptr(), room);
             burst.assume_added(usize::from(count));
-            count
-        };
-        if count == 0 {
+        }
+        if burst.is_empty() {
             break;
         }
-        dropped += u64::from(count);
+        stale.packets += burst.len() as u64;
+        stale.bytes += burst
+            .iter()
+            .map(|mbuf| u64::from(mbuf.packet_len()))
+            .sum::<u64>();
         burst.clear();
     }
-    dropped
 }
 
 impl Drop for PortInner {

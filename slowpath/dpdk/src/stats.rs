@@ -16,6 +16,9 @@ pub struct PortStats {
     /// full. For an AF_PACKET port this is the kernel's count for its sockets
     /// (the driver itself reports none).
     pub rx_missed: u64,
+    /// Packets of an AF_PACKET port from before its start, which were dropped;
+    /// not among the others.
+    pub rx_before_start: u64,
     /// Packets received with an error and dropped.
     pub rx_errors: u64,
     /// Times no buffer was free for a received packet. Whether the packet is
@@ -59,10 +62,12 @@ impl PortInner {
             }
             None => 0,
         };
+        let stale = self.stale();
         Ok(PortStats {
-            rx_packets: raw.rx_packets,
-            rx_bytes: raw.rx_bytes,
-            rx_missed: raw.rx_missed.saturating_add(kernel),
+            rx_packets: raw.rx_packets.saturating_sub(stale.packets),
+            rx_bytes: raw.rx_bytes.saturating_sub(stale.bytes),
+            rx_missed: raw.rx_missed + kernel.saturating_sub(stale.missed),
+            rx_before_start: stale.packets + stale.missed,
             rx_errors: raw.rx_errors,
             rx_no_mbuf: raw.rx_no_mbuf,
             tx_packets: raw.tx_packets,
