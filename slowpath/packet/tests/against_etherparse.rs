@@ -1,5 +1,7 @@
 //! The readers and the checksum code agree with an independent implementation.
 
+#![allow(clippy::expect_used)] // Test code.
+
 use std::net::Ipv4Addr;
 
 use etherparse::{IpNumber, Ipv4Options, PacketBuilder, SlicedPacket};

@@ -1,5 +1,7 @@
 //! Arbitrary bytes: no reader panics, and what is read lies inside the bytes.
 
+#![allow(clippy::expect_used)] // Test code.
+
 use packet::{Ipv4, Network, Quoted, Transport, icmp, parse, vxlan};
 
 fn check(bytes: &[u8]) {
