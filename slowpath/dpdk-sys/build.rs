@@ -65,7 +65,7 @@ fn main() {
             stop(&format!(
                 "DPDK {OLDEST} or newer was not found by pkg-config ({}): install the Debian \
                  packages libdpdk-dev, dpdk-dev, pkg-config, clang and libclang-dev (`cargo xtask \
-                 lab` does it)",
+                 lab` installs them)",
                 first_line(&error.to_string())
             ))
         });
@@ -126,6 +126,7 @@ fn generate_bindings(flags: &[String]) {
         .generate_comments(false)
         .prepend_enum_name(false)
         .formatter(bindgen::Formatter::None)
+        .rust_target(rust_target())
         .rust_edition(bindgen::RustEdition::Edition2024);
     for name in FUNCTIONS {
         builder = builder.allowlist_function(name);
@@ -152,6 +153,12 @@ fn generate_bindings(flags: &[String]) {
     if let Err(error) = bindings.write_to_file(&file) {
         stop(&format!("cannot write {}: {error}", file.display()));
     }
+}
+
+/// The language that the bindings may use, whatever compiler builds them.
+fn rust_target() -> bindgen::RustTarget {
+    bindgen::RustTarget::stable(85, 0)
+        .unwrap_or_else(|_| stop("this bindgen does not know Rust 1.85"))
 }
 
 fn first_line(text: &str) -> &str {

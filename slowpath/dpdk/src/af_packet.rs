@@ -104,8 +104,9 @@
 //! # Life
 //!
 //! Stopping closes the sockets: a port that was stopped cannot be started
-//! again, and its name is free for good. The interface is taken from the
-//! network namespace of the thread that starts the EAL.
+//! again, so this crate closes it as well and the process has no such port any
+//! more. The interface is taken from the network namespace of the thread that
+//! starts the EAL.
 
 use std::{
     fmt, io, mem,

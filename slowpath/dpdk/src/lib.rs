@@ -66,7 +66,16 @@
 //! needed: the default pool does not fit into 256 MiB. Packets of `net_null`
 //! are empty, so its 5tswap swaps MAC addresses only; the burst that
 //! `--tx-first` puts into `net_ring0` is 32 real UDP packets, which go round
-//! for ever. `examples/floor.rs` does the same loops over this crate.
+//! for ever. `examples/floor.rs` does the same loops over this crate and, with
+//! `--testpmd`, runs both. Processor time on one core of a virtual AMD EPYC
+//! (Zen 5), DPDK 22.11.11, in November 2026:
+//!
+//! | loop | this crate | testpmd |
+//! |---|---|---|
+//! | `net_null`, io | 15.4 ns/packet | 14.9 ns/packet |
+//! | `net_ring`, 5-tuple swap, 32 packets | 3.7 ns/packet | 6.7 ns/packet |
+//!
+//! (testpmd's swap also fills in mbuf fields for offloads and keeps statistics.)
 
 // The wrappers call C. Each block has a SAFETY line.
 #![allow(unsafe_code)]

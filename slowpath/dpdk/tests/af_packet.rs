@@ -66,8 +66,8 @@ impl Namespace {
         run(&["ip", "netns", "add", &name]);
         let namespace = Self(name);
         // Without IPv6 the kernel sends nothing of its own.
-        let sysctl = "net.ipv6.conf.default.disable_ipv6=1";
-        namespace.run(&["sysctl", "-q", "-w", sysctl]);
+        let disable = "f=/proc/sys/net/ipv6/conf/default/disable_ipv6; ! test -e $f || echo 1 >$f";
+        namespace.run(&["sh", "-c", disable]);
         namespace.run(&[
             "ip", "link", "add", "left", "type", "veth", "peer", "name", "right",
         ]);
