@@ -25,7 +25,16 @@ pub fn render(layout: &Layout) -> Result<Files> {
     let enumerations =
         source::enumerations(&layout.read_text("include/types.p4")?).context("include/types.p4")?;
     let p4info = p4info::from_text(&text).context(layout::P4INFO)?;
-    let contract = model::build(&p4info, constants, enumerations).context(layout::P4INFO)?;
+    let mut types = BTreeMap::new();
+    for name in layout.sources()? {
+        types.extend(source::typed_values(&layout.read_text(&name)?));
+    }
+    let declared = model::Declarations {
+        constants,
+        enumerations,
+        types,
+    };
+    let contract = model::build(&p4info, declared).context(layout::P4INFO)?;
     let cookie = cookie(text.as_bytes(), &layout.read(layout::PIPELINE_JSON)?);
     let mut files = render::render(&contract, cookie);
     for (name, content) in &mut files {

@@ -92,7 +92,7 @@ pub struct Action {
 }
 
 /// A parameter of an action or a field of a controller header.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Value {
     /// Id in the action or header.
     pub id: u32,
@@ -135,36 +135,48 @@ pub struct Header {
     pub fields: Vec<Value>,
 }
 
+/// What the sources declare.
+#[derive(Debug)]
+pub struct Declarations {
+    /// Constants.
+    pub constants: Vec<Constant>,
+    /// Enums.
+    pub enumerations: Vec<Enumeration>,
+    /// Types of parameters and header fields, see [`crate::source::typed_values`].
+    pub types: BTreeMap<(String, String), String>,
+}
+
+impl Declarations {
+    /// The enum that a parameter or header field is of.
+    fn enumeration_of(&self, owner: &str, name: &str) -> Option<String> {
+        let ty = self.types.get(&(owner.to_owned(), name.to_owned()))?;
+        let known = self.enumerations.iter().any(|item| item.name == *ty);
+        known.then(|| ty.clone())
+    }
+}
+
 /// Builds the contract from P4Info and what the sources declare.
 ///
 /// # Errors
 /// When P4Info holds something that the renderer has no form for, or an enum
 /// differs between P4Info and the sources.
-pub fn build(
-    p4info: &P4Info,
-    constants: Vec<Constant>,
-    enumerations: Vec<Enumeration>,
-) -> Result<Contract> {
-    check_enumerations(p4info, &enumerations)?;
-    let known = |name: &str| enumerations.iter().any(|item| item.name == name);
+pub fn build(p4info: &P4Info, declared: Declarations) -> Result<Contract> {
+    check_enumerations(p4info, &declared.enumerations)?;
 
     let mut actions = BTreeMap::new();
     for action in &p4info.actions {
         let preamble = preamble(action.preamble.as_ref())?;
+        let name = &preamble.alias;
         let mut params = Vec::new();
         for param in &action.params {
-            let type_name = param.type_name.as_ref().map(|name| name.name.as_str());
-            let what = format!("parameter {} of action {}", param.name, preamble.alias);
-            params.push(value(
-                &what,
-                param.id,
-                &param.name,
-                param.bitwidth,
-                type_name,
-                known,
-            )?);
+            params.push(Value {
+                id: param.id,
+                name: param.name.clone(),
+                width: width(&param.name, param.bitwidth)?,
+                enumeration: declared.enumeration_of(name, &param.name),
+            });
         }
-        actions.insert(preamble.id, (preamble.alias.clone(), params));
+        actions.insert(preamble.id, (name.clone(), params));
     }
 
     let mut tables = Vec::new();
@@ -181,16 +193,12 @@ pub fn build(
         let preamble = preamble(header.preamble.as_ref())?;
         let mut fields = Vec::new();
         for field in &header.metadata {
-            let type_name = field.type_name.as_ref().map(|name| name.name.as_str());
-            let what = format!("field {} of {}", field.name, preamble.alias);
-            fields.push(value(
-                &what,
-                field.id,
-                &field.name,
-                field.bitwidth,
-                type_name,
-                known,
-            )?);
+            fields.push(Value {
+                id: field.id,
+                name: field.name.clone(),
+                width: width(&field.name, field.bitwidth)?,
+                enumeration: declared.enumeration_of(&preamble.alias, &field.name),
+            });
         }
         headers.push(Header {
             name: preamble.alias.clone(),
@@ -198,13 +206,15 @@ pub fn build(
         });
     }
 
-    Ok(Contract {
+    let contract = Contract {
         tables,
         counters: counters(p4info)?,
         headers,
-        enumerations,
-        constants,
-    })
+        enumerations: declared.enumerations,
+        constants: declared.constants,
+    };
+    check_use(p4info, &contract)?;
+    Ok(contract)
 }
 
 fn preamble(preamble: Option<&Preamble>) -> Result<&Preamble> {
@@ -250,11 +260,10 @@ fn build_table(
         let (name, params) = all_actions
             .get(&reference.id)
             .with_context(|| format!("no action {}", reference.id))?;
-        let params = params.iter().map(Value::clone_of).collect();
         actions.push(Action {
             id: reference.id,
             name: name.clone(),
-            params,
+            params: params.clone(),
         });
     }
 
@@ -309,27 +318,6 @@ fn unit(spec: Option<&CounterSpec>) -> Result<&'static str> {
     }
 }
 
-fn value(
-    what: &str,
-    id: u32,
-    name: &str,
-    bitwidth: i32,
-    type_name: Option<&str>,
-    known: impl Fn(&str) -> bool,
-) -> Result<Value> {
-    if let Some(type_name) = type_name
-        && !known(type_name)
-    {
-        bail!("{what} is of type {type_name}, which the sources do not declare");
-    }
-    Ok(Value {
-        id,
-        name: name.to_owned(),
-        width: width(name, bitwidth)?,
-        enumeration: type_name.map(str::to_owned),
-    })
-}
-
 fn width(name: &str, bitwidth: i32) -> Result<u32> {
     match u32::try_from(bitwidth) {
         Ok(width @ 1..=64) => Ok(width),
@@ -363,13 +351,27 @@ fn check_enumerations(p4info: &P4Info, enumerations: &[Enumeration]) -> Result<(
     Ok(())
 }
 
-impl Value {
-    fn clone_of(&self) -> Self {
-        Self {
-            id: self.id,
-            name: self.name.clone(),
-            width: self.width,
-            enumeration: self.enumeration.clone(),
+/// An enum that P4Info names is the type of something: if nothing was found,
+/// the sources have a form that [`crate::source::typed_values`] does not read.
+fn check_use(p4info: &P4Info, contract: &Contract) -> Result<()> {
+    let params = contract
+        .tables
+        .iter()
+        .flat_map(|table| &table.actions)
+        .flat_map(|action| &action.params);
+    let fields = contract.headers.iter().flat_map(|header| &header.fields);
+    let used: Vec<&str> = params
+        .chain(fields)
+        .filter_map(|value| value.enumeration.as_deref())
+        .collect();
+    let named = p4info
+        .type_info
+        .iter()
+        .flat_map(|types| types.serializable_enums.keys());
+    for name in named {
+        if !used.contains(&name.as_str()) {
+            bail!("no parameter or header field of enum {name} was found in the sources");
         }
     }
+    Ok(())
 }

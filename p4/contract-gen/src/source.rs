@@ -3,7 +3,12 @@
 //! No P4 front end: only the two forms that constants.p4 and types.p4 promise
 //! to keep to, `const bit<W> NAME = VALUE;` on one line and
 //! `enum bit<8> NAME { MEMBER = VALUE, … }` with a member a line. A comment
-//! right above becomes the documentation.
+//! right above becomes the documentation. For the same reason
+//! [`typed_values`] looks for the parameters of actions and the fields of
+//! controller headers: P4Info tells their width, but not that they are of an
+//! enum.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
@@ -153,6 +158,40 @@ pub fn enumerations(text: &str) -> Result<Vec<Enumeration>> {
     Ok(found)
 }
 
+/// The P4 type of each parameter of an action and each field of a controller
+/// header, by the name of the action or header and its own.
+pub fn typed_values(text: &str) -> BTreeMap<(String, String), String> {
+    let mut found = BTreeMap::new();
+    let code: String = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let mut add = |owner: &str, declarations: &str, separator: char| {
+        for declaration in declarations.split(separator) {
+            if let [.., ty, name] = declaration.split_whitespace().collect::<Vec<_>>()[..] {
+                found.insert((owner.to_owned(), name.to_owned()), ty.to_owned());
+            }
+        }
+    };
+    for block in code.split("action ").skip(1) {
+        if let Some((name, rest)) = block.split_once('(')
+            && let Some((params, _)) = rest.split_once(')')
+        {
+            add(name.trim(), params, ',');
+        }
+    }
+    for block in code.split("@controller_header(\"").skip(1) {
+        if let Some((name, rest)) = block.split_once('"')
+            && let Some((_, rest)) = rest.split_once('{')
+            && let Some((fields, _)) = rest.split_once('}')
+        {
+            add(name, fields, ';');
+        }
+    }
+    found
+}
+
 fn integer(literal: &str) -> Result<u64> {
     let parsed = match literal.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -211,5 +250,23 @@ mod tests {
         );
         assert!(enumerations("enum Reason {\n}\n").is_err());
         assert!(enumerations("enum bit<8> R {\n A = 256\n}\n").is_err());
+    }
+
+    #[test]
+    fn finds_the_types_of_parameters_and_header_fields() {
+        let text = "@controller_header(\"packet_in\")\nheader p_t {\n    bit<16> port;\n    // Why.\n\
+                    Reason reason;\n}\n    action set(Role role, // who\n        mac_t mac) { x = y; }\n\
+                    action none() { }\n";
+        let found = typed_values(text);
+        let of = |owner: &str, name: &str| {
+            found
+                .get(&(owner.to_owned(), name.to_owned()))
+                .map(String::as_str)
+        };
+        assert_eq!(of("packet_in", "port"), Some("bit<16>"));
+        assert_eq!(of("packet_in", "reason"), Some("Reason"));
+        assert_eq!(of("set", "role"), Some("Role"));
+        assert_eq!(of("set", "mac"), Some("mac_t"));
+        assert_eq!(found.len(), 4);
     }
 }

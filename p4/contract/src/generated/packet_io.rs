@@ -6,6 +6,7 @@
 use p4runtime_proto::entry::{self, EntryError};
 use p4runtime_proto::p4::v1::PacketMetadata;
 
+use super::enums::PuntReason;
 use crate::ContractError;
 
 /// Controller header `packet_in`.
@@ -14,7 +15,7 @@ pub struct PacketIn {
     /// Field `ingress_port`, 16 bits.
     pub ingress_port: u16,
     /// Field `reason`, 8 bits.
-    pub reason: u8,
+    pub reason: PuntReason,
 }
 
 impl PacketIn {
@@ -22,7 +23,7 @@ impl PacketIn {
     pub fn to_metadata(&self) -> Vec<PacketMetadata> {
         vec![
             entry::metadata(1, u128::from(self.ingress_port)),
-            entry::metadata(2, u128::from(self.reason)),
+            entry::metadata(2, u128::from(u8::from(self.reason))),
         ]
     }
 
@@ -37,7 +38,9 @@ impl PacketIn {
         };
         Ok(Self {
             ingress_port: entry::read_metadata(metadata, 1, 16).map_err(error)? as u16,
-            reason: entry::read_metadata(metadata, 2, 8).map_err(error)? as u8,
+            reason: PuntReason::try_from(
+                entry::read_metadata(metadata, 2, 8).map_err(error)? as u8
+            )?,
         })
     }
 }

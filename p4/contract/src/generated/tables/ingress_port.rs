@@ -6,6 +6,7 @@
 use p4runtime_proto::entry::{self, EntryError};
 use p4runtime_proto::p4::v1::{self, TableAction, TableEntry};
 
+use crate::generated::enums::PortRole;
 use crate::{ContractError, Row, TableInfo};
 
 /// The table.
@@ -65,7 +66,7 @@ pub enum Action {
     /// `set_port`.
     SetPort {
         /// `role`, 8 bits.
-        role: u8,
+        role: PortRole,
         /// `vni`, 24 bits.
         vni: u32,
         /// `mac`, 48 bits.
@@ -80,7 +81,7 @@ impl Action {
             Self::SetPort { role, vni, mac } => entry::direct_action(
                 0x01399e72,
                 vec![
-                    entry::param(1, u128::from(role)),
+                    entry::param(1, u128::from(u8::from(role))),
                     entry::param(2, u128::from(vni)),
                     entry::param(3, u128::from(mac)),
                 ],
@@ -99,7 +100,7 @@ impl Action {
         };
         match action.action_id {
             0x01399e72 => Ok(Self::SetPort {
-                role: param(1, 8)? as u8,
+                role: PortRole::try_from(param(1, 8)? as u8)?,
                 vni: param(2, 24)? as u32,
                 mac: param(3, 48)? as u64,
             }),
