@@ -100,6 +100,9 @@ pub enum Counter {
     ServerFastRev,
 }
 
+/// Cells of counters that are not zero.
+pub type Cells = BTreeMap<Counter, BTreeMap<u32, Count>>;
+
 /// A switch that has the pipeline and accepts writes from us.
 pub trait Dataplane: Send + Sync {
     /// Writes a batch; updates of one batch may be carried out in any order.
@@ -111,8 +114,8 @@ pub trait Dataplane: Send + Sync {
     /// These entries of the flow tables, as far as they exist, in any order.
     fn read_entries(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Reading>, Lost>>;
 
-    /// An indexed counter: the cells that are not zero.
-    fn read_counter(&self, counter: Counter) -> BoxFuture<'_, Result<BTreeMap<u32, Count>, Lost>>;
+    /// Indexed counters in one go: the cells that are not zero.
+    fn read_counters(&self, counters: Vec<Counter>) -> BoxFuture<'_, Result<Cells, Lost>>;
 
     /// Sends a frame out of a port.
     fn packet_out(&self, port: u16, frame: Vec<u8>) -> BoxFuture<'_, Result<(), Lost>>;

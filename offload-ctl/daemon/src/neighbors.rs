@@ -186,6 +186,19 @@ impl Neighbors {
         }
     }
 
+    /// Asks for a host that an earlier process had learned.
+    pub fn remember(&mut self, port: u16, addr: Ipv4Addr) {
+        let on_link = self
+            .ports
+            .get(&port)
+            .is_some_and(|p| p.link.contains(&addr));
+        if on_link {
+            self.states
+                .entry((port, addr))
+                .or_insert_with(State::unknown);
+        }
+    }
+
     /// A frame has come in by packet-in.
     pub fn frame(&mut self, port: u16, frame: &[u8], now: u64) -> Reaction {
         if self.window.0 != now / 1000 {

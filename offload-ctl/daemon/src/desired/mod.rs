@@ -6,44 +6,31 @@ mod snapshot;
 
 pub use entries::{Desired, Hop, LearnedHost, build};
 pub use plan::changes;
+pub(crate) use snapshot::api_vip;
 pub use snapshot::snapshot;
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;
 
+use p4_contract::constants::{
+    BUCKETS, MAX_BUCKETS, MAX_LOCALS, MAX_NEXTHOPS, MAX_SERVERS, MAX_SLOTS, MAX_VIPS,
+    TUNNEL_OVERHEAD,
+};
 use sluice_config::{Gateway, Group, PortRange, Server, ServerState, Vip};
 
-use crate::entry::Table;
-use crate::ids::{Exhausted, IdBook, Identity, Kind, Limits};
+use crate::ids::{Exhausted, IdBook, Identity, Limits};
 use crate::maglev;
 use crate::store::{RetiringLocal, RetiringVip, Version};
 
-/// Maglev buckets of a group; the switch masks its hash with this less one.
-pub const BUCKETS: u16 = 256;
-
-/// Bytes that VXLAN adds to an IPv4 packet: outer IPv4 20, UDP 8, VXLAN 8,
-/// inner Ethernet 14 (RFC 7348 section 5).
-pub const TUNNEL_OVERHEAD: u16 = 50;
-
 /// Ids that fit the switch's tables, id 0 aside.
 pub const LIMITS: Limits = Limits {
-    vips: p4_limits::VIPS - 1,
-    servers: p4_limits::SERVERS - 1,
-    locals: p4_limits::LOCALS - 1,
-    slots: p4_limits::SLOTS - 1,
-    nexthops: p4_limits::NEXTHOPS - 1,
-    groups: p4_limits::BUCKET_ENTRIES / BUCKETS - 1,
+    vips: (MAX_VIPS - 1) as u16,
+    servers: (MAX_SERVERS - 1) as u16,
+    locals: (MAX_LOCALS - 1) as u16,
+    slots: (MAX_SLOTS - 1) as u16,
+    nexthops: (MAX_NEXTHOPS - 1) as u16,
+    groups: (MAX_BUCKETS / BUCKETS as u32 - 1) as u16,
 };
-
-/// Table sizes of the pipeline, where ids are bound by them.
-mod p4_limits {
-    pub(super) const VIPS: u16 = 4096;
-    pub(super) const SERVERS: u16 = 16_384;
-    pub(super) const LOCALS: u16 = 4096;
-    pub(super) const SLOTS: u16 = 4096;
-    pub(super) const NEXTHOPS: u16 = 4096;
-    pub(super) const BUCKET_ENTRIES: u16 = 16_384;
-}
 
 /// Operators' intent with what is still owed to established connections.
 #[derive(Clone, Debug)]
@@ -365,16 +352,4 @@ fn overlap(one: &Vip, other: &Vip) -> bool {
         && one.protocol == other.protocol
         && a <= d
         && c <= b
-}
-
-/// Most entries that a kind of id leads to, for `status`.
-pub fn kind_of(table: Table) -> Option<Kind> {
-    match table {
-        Table::Server => Some(Kind::Server),
-        Table::Local => Some(Kind::Local),
-        Table::VipOut => Some(Kind::Vip),
-        Table::Slot => Some(Kind::Slot),
-        Table::Nexthop => Some(Kind::Nexthop),
-        _ => None,
-    }
 }

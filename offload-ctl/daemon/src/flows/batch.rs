@@ -83,6 +83,11 @@ impl FlowBook {
         self.switch_up && !(self.queue.is_empty() && self.strays.is_empty())
     }
 
+    /// Sessions that wait for a batch.
+    pub fn backlog(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Tries again what the switch refused to delete.
     pub fn retry_refused(&mut self) {
         for id in std::mem::take(&mut self.refused) {
