@@ -25,6 +25,7 @@
 //! ```
 
 pub mod control;
+pub mod p4rt;
 pub mod ports;
 pub mod program;
 pub mod switch;

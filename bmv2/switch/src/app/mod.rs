@@ -1,0 +1,190 @@
+//! The program around the switch: command line, start and stop.
+
+mod http;
+mod options;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
+use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec};
+use softswitch::{Program, Switch, SwitchConfig};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+
+use options::Options;
+
+/// How long open calls may take to end after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs the switch until SIGTERM or SIGINT.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let options = Options::from_args();
+    init_log(&options)?;
+    for note in options.ignored.notes() {
+        tracing::warn!("{note}");
+    }
+    if let Some(what) = options.ignored.unsupported() {
+        bail!(what);
+    }
+    if options.program.is_none() && !options.no_p4 {
+        bail!("there is no program: give the JSON that p4c-bm2-ss wrote, or --no-p4");
+    }
+    if options.cpu_port == Some(options.drop_port) {
+        bail!(
+            "--cpu-port and --drop-port are both {}: they must differ",
+            options.drop_port
+        );
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the threads for P4Runtime")?
+        .block_on(serve(options))
+}
+
+async fn serve(options: Options) -> anyhow::Result<()> {
+    let switch = Switch::new(SwitchConfig {
+        cpu_port: options.cpu_port,
+        drop_port: options.drop_port,
+        ..SwitchConfig::default()
+    });
+    let clock = Clock::start();
+    let config = ServerConfig {
+        device_id: options.device_id,
+        mode: if options.compat {
+            Mode::Compat
+        } else {
+            Mode::Strict
+        },
+        ..ServerConfig::default()
+    };
+    let server = P4RuntimeServer::new(config, &switch, clock).context("cannot start a thread")?;
+    let server = Arc::new(server);
+    load(&options, &switch, &server)?;
+
+    // Everything that can fail comes before the first packet is taken.
+    let grpc = listen(options.grpc_server_addr, "--grpc-server-addr").await?;
+    let http = match options.http {
+        Some(address) => Some(listen(address, "--http").await?),
+        None => None,
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+
+    let ports = options.interface.iter().map(|i| PortSpec::Interface {
+        port: i.port,
+        interface: i.name.clone(),
+    });
+    let plane = DataPlane::start(
+        &switch,
+        clock,
+        ports.collect(),
+        DataPlaneConfig {
+            workers: options.workers.into(),
+            ring_frames: options.rx_ring as usize,
+            spins: options.spins,
+        },
+        Some(Arc::clone(&server) as _),
+    )?;
+    let plane = Arc::new(plane);
+    server.attach(&plane);
+    if let Some(listener) = http {
+        let (plane, server) = (Arc::clone(&plane), Arc::clone(&server));
+        tokio::spawn(async move {
+            if let Err(error) = http::serve(listener, plane, server).await {
+                tracing::error!("{error:#}");
+            }
+        });
+    }
+    tracing::info!(
+        address = %options.grpc_server_addr,
+        device_id = options.device_id,
+        ports = options.interface.len(),
+        "serving P4Runtime"
+    );
+
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = server.serve(grpc, async {
+        let _ = stopped.await;
+    });
+    tokio::pin!(serving);
+    tokio::select! {
+        result = &mut serving => {
+            plane.stop();
+            result.context("the P4Runtime server failed")?;
+            bail!("the P4Runtime server has ended");
+        }
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping");
+    let _ = stop.send(());
+    let _ = tokio::time::timeout(GRACE, serving).await;
+    plane.stop();
+    Ok(())
+}
+
+/// Loads the program of the command line, with its P4Info if there is one.
+fn load(options: &Options, switch: &Switch, server: &P4RuntimeServer) -> anyhow::Result<()> {
+    let Some(path) = &options.program else {
+        return Ok(());
+    };
+    let json = std::fs::read(path)
+        .with_context(|| format!("cannot read the program {}", path.display()))?;
+    match &options.p4info {
+        Some(p4info) => server
+            .preload(ForwardingPipelineConfig {
+                p4info: Some(p4runtime_proto::p4info::read(Path::new(p4info))?),
+                p4_device_config: json,
+                cookie: None,
+            })
+            .with_context(|| format!("cannot use {} with {}", path.display(), p4info.display())),
+        None => {
+            let program = Program::load(&json)
+                .with_context(|| format!("cannot load the program {}", path.display()))?;
+            switch.install(program);
+            Ok(())
+        }
+    }
+}
+
+async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen on {address}; `ss -ltnp sport = :{}` shows who does, \
+             {option} chooses another address",
+            address.port()
+        )
+    })
+}
+
+fn init_log(options: &Options) -> anyhow::Result<()> {
+    let level = match options.log_level {
+        Some(level) => level,
+        None if options.log_console || options.log_file.is_some() => LevelFilter::DEBUG,
+        None => LevelFilter::INFO,
+    };
+    let default = format!("warn,softswitch={level}");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false);
+    if let Some(path) = &options.log_file {
+        let file = std::fs::File::create(path)
+            .with_context(|| format!("cannot write the log to {}", path.display()))?;
+        builder.with_ansi(false).with_writer(file).init();
+    } else if options.log_console {
+        builder.init();
+    } else {
+        builder.with_writer(std::io::stderr).init();
+    }
+    Ok(())
+}

@@ -1,0 +1,556 @@
+//! P4Info bound to the loaded program: from the ids that controllers use to
+//! the program's objects and back. Objects are matched by name; whatever does
+//! not agree is refused with its name.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use p4runtime_proto::p4::config::v1::{
+    self as p4info, P4Info, action_ref::Scope, match_field::Match, match_field::MatchType,
+};
+
+use super::data::DataType;
+use super::fault::{Fault, Outcome};
+use super::packet_header::PacketHeader;
+use crate::Program;
+use crate::program::{ActionInfo, TableInfo};
+use crate::{ActionId, CounterId, DigestId, MatchKind, MeterId, ProfileId, RegisterId, TableId};
+
+/// How P4Info says that a key field is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+}
+
+impl fmt::Display for FieldKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Lpm => "lpm",
+            Self::Ternary => "ternary",
+            Self::Range => "range",
+            Self::Optional => "optional",
+        })
+    }
+}
+
+impl FieldKind {
+    fn in_program(self) -> MatchKind {
+        match self {
+            Self::Exact => MatchKind::Exact,
+            Self::Lpm => MatchKind::Lpm,
+            Self::Ternary | Self::Optional => MatchKind::Ternary,
+            Self::Range => MatchKind::Range,
+        }
+    }
+
+    fn needs_priority(self) -> bool {
+        matches!(self, Self::Ternary | Self::Range | Self::Optional)
+    }
+}
+
+/// A key field of a table.
+#[derive(Debug)]
+pub(super) struct FieldBinding {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) kind: FieldKind,
+    pub(super) width: u32,
+}
+
+/// An action as one table has it.
+#[derive(Debug)]
+pub(super) struct ActionBinding {
+    pub(super) id: u32,
+    pub(super) core: ActionId,
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    /// In the program's order.
+    pub(super) params: Vec<ParamBinding>,
+}
+
+#[derive(Debug)]
+pub(super) struct ParamBinding {
+    pub(super) id: u32,
+    pub(super) name: String,
+}
+
+#[derive(Debug)]
+pub(super) struct TableBinding {
+    pub(super) id: u32,
+    pub(super) core: TableId,
+    pub(super) name: String,
+    /// In the program's order.
+    pub(super) fields: Vec<FieldBinding>,
+    pub(super) actions: Vec<ActionBinding>,
+    pub(super) needs_priority: bool,
+    pub(super) is_const: bool,
+    pub(super) supports_timeout: bool,
+    /// P4Info id of the action profile.
+    pub(super) profile: Option<u32>,
+    pub(super) has_counter: bool,
+    pub(super) has_meter: bool,
+}
+
+impl TableBinding {
+    pub(super) fn action(&self, id: u32) -> Outcome<&ActionBinding> {
+        self.actions.iter().find(|a| a.id == id).ok_or_else(|| {
+            Fault::invalid(format!(
+                "table {}: action {id} is not one of its",
+                self.name
+            ))
+        })
+    }
+
+    pub(super) fn action_of_core(&self, core: ActionId) -> Option<&ActionBinding> {
+        self.actions.iter().find(|a| a.core == core)
+    }
+}
+
+/// A counter or meter array.
+#[derive(Debug)]
+pub(super) struct ArrayBinding<I> {
+    pub(super) core: I,
+    pub(super) name: String,
+    pub(super) size: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct RegisterBinding {
+    pub(super) core: RegisterId,
+    pub(super) name: String,
+    pub(super) size: u32,
+    pub(super) data: DataType,
+}
+
+#[derive(Debug)]
+pub(super) struct DigestBinding {
+    pub(super) data: DataType,
+}
+
+#[derive(Debug)]
+pub(super) struct ProfileBinding {
+    pub(super) id: u32,
+    pub(super) core: ProfileId,
+    pub(super) name: String,
+    pub(super) with_selector: bool,
+    pub(super) max_group_size: i32,
+    /// Whether sizes count members instead of weights, and the largest weight.
+    pub(super) sum_of_members: Option<i32>,
+    pub(super) weights_disallowed: bool,
+    /// P4Info ids of the tables; all have the same actions.
+    pub(super) tables: Vec<u32>,
+}
+
+/// P4Info and program together.
+#[derive(Debug, Default)]
+pub(super) struct Binding {
+    pub(super) tables: HashMap<u32, TableBinding>,
+    pub(super) profiles: HashMap<u32, ProfileBinding>,
+    pub(super) counters: HashMap<u32, ArrayBinding<CounterId>>,
+    pub(super) meters: HashMap<u32, ArrayBinding<MeterId>>,
+    pub(super) registers: HashMap<u32, RegisterBinding>,
+    pub(super) digests: HashMap<u32, DigestBinding>,
+    pub(super) value_sets: HashMap<u32, String>,
+    pub(super) packet_in: Option<PacketHeader>,
+    pub(super) packet_out: Option<PacketHeader>,
+    table_ids: HashMap<TableId, u32>,
+    digest_ids: HashMap<DigestId, u32>,
+}
+
+impl Binding {
+    pub(super) fn table(&self, id: u32) -> Outcome<&TableBinding> {
+        self.tables.get(&id).ok_or_else(|| unknown("table", id))
+    }
+
+    pub(super) fn profile(&self, id: u32) -> Outcome<&ProfileBinding> {
+        self.profiles
+            .get(&id)
+            .ok_or_else(|| unknown("action profile", id))
+    }
+
+    /// A table that the profile implements: it knows the profile's actions.
+    pub(super) fn profile_table(&self, profile: &ProfileBinding) -> Outcome<&TableBinding> {
+        let id = profile.tables.first().copied().unwrap_or_default();
+        self.table(id)
+            .map_err(|_| Fault::invalid(format!("{}: no table uses it", profile.name)))
+    }
+
+    pub(super) fn table_of_core(&self, core: TableId) -> Option<&TableBinding> {
+        self.tables.get(self.table_ids.get(&core)?)
+    }
+
+    pub(super) fn digest_of_core(&self, core: DigestId) -> Option<(u32, &DigestBinding)> {
+        let id = *self.digest_ids.get(&core)?;
+        Some((id, self.digests.get(&id)?))
+    }
+
+    /// Binds P4Info to a program.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` with the name of the first object that does not
+    /// agree.
+    pub(super) fn new(info: &P4Info, program: &Program) -> Outcome<Self> {
+        let mut binding = Self::default();
+        let actions: HashMap<u32, &p4info::Action> = info
+            .actions
+            .iter()
+            .filter_map(|action| Some((action.preamble.as_ref()?.id, action)))
+            .collect();
+        for table in &info.tables {
+            let bound = bind_table(table, &actions, program)?;
+            binding.table_ids.insert(bound.core, bound.id);
+            insert(&mut binding.tables, bound.id, bound, "table")?;
+        }
+        for profile in &info.action_profiles {
+            let bound = bind_profile(profile, program)?;
+            insert(&mut binding.profiles, bound.id, bound, "action profile")?;
+        }
+        for table in binding.tables.values() {
+            if let Some(profile) = table.profile
+                && !binding.profiles.contains_key(&profile)
+            {
+                return Err(mismatch(
+                    "table",
+                    &table.name,
+                    "its action profile is missing",
+                ));
+            }
+        }
+        binding.bind_arrays(info, program)?;
+        binding.bind_data(info, program)?;
+        for header in &info.controller_packet_metadata {
+            let (id, name) = identity(header.preamble.as_ref(), "controller packet metadata")?;
+            let bound = PacketHeader::new(name, header)
+                .map_err(|what| mismatch("controller header", name, &what))?;
+            match name {
+                "packet_in" => binding.packet_in = Some(bound),
+                "packet_out" => binding.packet_out = Some(bound),
+                _ => {
+                    let what = format!("id {id}: only packet_in and packet_out exist");
+                    return Err(mismatch("controller header", name, &what));
+                }
+            }
+        }
+        Ok(binding)
+    }
+
+    fn bind_arrays(&mut self, info: &P4Info, program: &Program) -> Outcome<()> {
+        for counter in &info.counters {
+            let (id, name) = identity(counter.preamble.as_ref(), "counter")?;
+            let core = program
+                .counter_by_name(name)
+                .ok_or_else(|| missing("counter", name))?;
+            let found = &program.counters()[core.index()];
+            check_size("counter", name, counter.size, found.size)?;
+            let bound = ArrayBinding {
+                core,
+                name: name.to_owned(),
+                size: found.size,
+            };
+            insert(&mut self.counters, id, bound, "counter")?;
+        }
+        for meter in &info.meters {
+            let (id, name) = identity(meter.preamble.as_ref(), "meter")?;
+            let core = program
+                .meter_by_name(name)
+                .ok_or_else(|| missing("meter", name))?;
+            let found = &program.meters()[core.index()];
+            check_size("meter", name, meter.size, found.size)?;
+            let bound = ArrayBinding {
+                core,
+                name: name.to_owned(),
+                size: found.size,
+            };
+            insert(&mut self.meters, id, bound, "meter")?;
+        }
+        let direct_counters = info
+            .direct_counters
+            .iter()
+            .map(|c| (c.preamble.as_ref(), c.direct_table_id, "direct counter"));
+        let direct_meters = info
+            .direct_meters
+            .iter()
+            .map(|m| (m.preamble.as_ref(), m.direct_table_id, "direct meter"));
+        for (preamble, table_id, kind) in direct_counters.chain(direct_meters) {
+            let (_, name) = identity(preamble, kind)?;
+            let table = self
+                .tables
+                .get_mut(&table_id)
+                .ok_or_else(|| mismatch(kind, name, "its table is missing"))?;
+            let found: &TableInfo = &program.tables()[table.core.index()];
+            let (flag, there) = match kind {
+                "direct counter" => (&mut table.has_counter, found.direct_counter.is_some()),
+                _ => (&mut table.has_meter, found.direct_meter.is_some()),
+            };
+            if !there {
+                let what = format!("table {} of the program has none", found.name);
+                return Err(mismatch(kind, name, &what));
+            }
+            *flag = true;
+        }
+        Ok(())
+    }
+
+    fn bind_data(&mut self, info: &P4Info, program: &Program) -> Outcome<()> {
+        let types = info.type_info.as_ref();
+        for register in &info.registers {
+            let (id, name) = identity(register.preamble.as_ref(), "register")?;
+            let core = program
+                .register_by_name(name)
+                .ok_or_else(|| missing("register", name))?;
+            let found = &program.registers()[core.index()];
+            check_size("register", name, register.size.into(), found.size)?;
+            let data = DataType::new(register.type_spec.as_ref(), types)
+                .map_err(|what| mismatch("register", name, &what))?;
+            if data.width() != u64::from(found.width) {
+                let what = format!("the width differs: {} and {}", data.width(), found.width);
+                return Err(mismatch("register", name, &what));
+            }
+            let bound = RegisterBinding {
+                core,
+                name: name.to_owned(),
+                size: found.size,
+                data,
+            };
+            insert(&mut self.registers, id, bound, "register")?;
+        }
+        for digest in &info.digests {
+            let (id, name) = identity(digest.preamble.as_ref(), "digest")?;
+            let core = program
+                .digest_by_name(name)
+                .ok_or_else(|| missing("digest", name))?;
+            let found = &program.digests()[core.index()];
+            let data = DataType::new(digest.type_spec.as_ref(), types)
+                .map_err(|what| mismatch("digest", name, &what))?;
+            if data.leaves() != found.widths.len() {
+                let what = format!(
+                    "the number of values differs: {} and {}",
+                    data.leaves(),
+                    found.widths.len()
+                );
+                return Err(mismatch("digest", name, &what));
+            }
+            self.digest_ids.insert(core, id);
+            insert(&mut self.digests, id, DigestBinding { data }, "digest")?;
+        }
+        for value_set in &info.value_sets {
+            let (id, name) = identity(value_set.preamble.as_ref(), "value set")?;
+            insert(&mut self.value_sets, id, name.to_owned(), "value set")?;
+        }
+        Ok(())
+    }
+}
+
+fn bind_table(
+    table: &p4info::Table,
+    actions: &HashMap<u32, &p4info::Action>,
+    program: &Program,
+) -> Outcome<TableBinding> {
+    let (id, name) = identity(table.preamble.as_ref(), "table")?;
+    let wrong = |what: String| mismatch("table", name, &what);
+    let core = program
+        .table_by_name(name)
+        .ok_or_else(|| missing("table", name))?;
+    let found = &program.tables()[core.index()];
+    if table.match_fields.len() != found.key.len() {
+        return Err(wrong(format!(
+            "the number of key fields differs: {} and {}",
+            table.match_fields.len(),
+            found.key.len()
+        )));
+    }
+    let mut fields = Vec::with_capacity(found.key.len());
+    for (position, key) in found.key.iter().enumerate() {
+        // Names may repeat; the order then decides.
+        let field = table
+            .match_fields
+            .get(position)
+            .filter(|field| field.name == key.name)
+            .or_else(|| table.match_fields.iter().find(|f| f.name == key.name))
+            .ok_or_else(|| wrong(format!("key field {} is missing in P4Info", key.name)))?;
+        let kind = field_kind(field)
+            .ok_or_else(|| wrong(format!("key field {}: unknown match type", key.name)))?;
+        if kind.in_program() != key.kind {
+            return Err(wrong(format!(
+                "key field {}: the match type differs: {kind} and {}",
+                key.name, key.kind
+            )));
+        }
+        check_width(field.bitwidth, field.type_name.is_some(), key.width)
+            .map_err(|what| wrong(format!("key field {}: {what}", key.name)))?;
+        fields.push(FieldBinding {
+            id: field.id,
+            name: key.name.clone(),
+            kind,
+            width: key.width,
+        });
+    }
+    let needs_priority = fields.iter().any(|f| f.kind.needs_priority());
+    if needs_priority != found.needs_priority {
+        return Err(wrong("only one of the two gives entries a priority".into()));
+    }
+    let mut bound_actions = Vec::with_capacity(table.action_refs.len());
+    for reference in &table.action_refs {
+        let action = actions
+            .get(&reference.id)
+            .ok_or_else(|| wrong(format!("P4Info has no action with id {}", reference.id)))?;
+        let (_, action_name) = identity(action.preamble.as_ref(), "action")?;
+        let core = found
+            .action_by_name(action_name)
+            .ok_or_else(|| wrong(format!("it has no action {action_name} in the program")))?;
+        let params = bind_params(action, &program.actions()[core.index()])
+            .map_err(|what| mismatch("action", action_name, &what))?;
+        bound_actions.push(ActionBinding {
+            id: reference.id,
+            core,
+            name: action_name.to_owned(),
+            scope: reference.scope(),
+            params,
+        });
+    }
+    let profile = (table.implementation_id != 0).then_some(table.implementation_id);
+    if profile.is_some() != found.profile.is_some() {
+        return Err(wrong(
+            "only one of the two gives it an action profile".into(),
+        ));
+    }
+    Ok(TableBinding {
+        id,
+        core,
+        name: name.to_owned(),
+        fields,
+        actions: bound_actions,
+        needs_priority,
+        is_const: table.is_const_table || found.is_const,
+        supports_timeout: found.support_timeout
+            && table.idle_timeout_behavior() == p4info::table::IdleTimeoutBehavior::NotifyControl,
+        profile,
+        has_counter: false,
+        has_meter: false,
+    })
+}
+
+fn bind_params(action: &p4info::Action, found: &ActionInfo) -> Result<Vec<ParamBinding>, String> {
+    if action.params.len() != found.params.len() {
+        return Err(format!(
+            "the number of parameters differs: {} and {}",
+            action.params.len(),
+            found.params.len()
+        ));
+    }
+    found
+        .params
+        .iter()
+        .map(|known| {
+            let param = action
+                .params
+                .iter()
+                .find(|p| p.name == known.name)
+                .ok_or_else(|| format!("parameter {} is missing in P4Info", known.name))?;
+            check_width(param.bitwidth, param.type_name.is_some(), known.width)
+                .map_err(|what| format!("parameter {}: {what}", known.name))?;
+            Ok(ParamBinding {
+                id: param.id,
+                name: param.name.clone(),
+            })
+        })
+        .collect()
+}
+
+fn bind_profile(profile: &p4info::ActionProfile, program: &Program) -> Outcome<ProfileBinding> {
+    use p4info::action_profile::SelectorSizeSemantics;
+    let (id, name) = identity(profile.preamble.as_ref(), "action profile")?;
+    let core = program
+        .profile_by_name(name)
+        .ok_or_else(|| missing("action profile", name))?;
+    let found = &program.profiles()[core.index()];
+    if profile.with_selector != found.with_selector {
+        let what = "only one of the two has a selector";
+        return Err(mismatch("action profile", name, what));
+    }
+    Ok(ProfileBinding {
+        id,
+        core,
+        name: name.to_owned(),
+        with_selector: profile.with_selector,
+        max_group_size: profile.max_group_size,
+        sum_of_members: match &profile.selector_size_semantics {
+            Some(SelectorSizeSemantics::SumOfMembers(sum)) => Some(sum.max_member_weight),
+            _ => None,
+        },
+        weights_disallowed: profile.weights_disallowed,
+        tables: profile.table_ids.clone(),
+    })
+}
+
+fn field_kind(field: &p4info::MatchField) -> Option<FieldKind> {
+    let Some(Match::MatchType(kind)) = field.r#match else {
+        return None;
+    };
+    match MatchType::try_from(kind).ok()? {
+        MatchType::Exact => Some(FieldKind::Exact),
+        MatchType::Lpm => Some(FieldKind::Lpm),
+        MatchType::Ternary => Some(FieldKind::Ternary),
+        MatchType::Range => Some(FieldKind::Range),
+        MatchType::Optional => Some(FieldKind::Optional),
+        MatchType::Unspecified => None,
+    }
+}
+
+/// P4Info gives a translated type the controller's width, which may differ.
+fn check_width(in_p4info: i32, translated: bool, in_program: u32) -> Result<(), String> {
+    if translated || i64::from(in_p4info) == i64::from(in_program) {
+        Ok(())
+    } else {
+        Err(format!("the width differs: {in_p4info} and {in_program}"))
+    }
+}
+
+fn check_size(kind: &str, name: &str, in_p4info: i64, in_program: u32) -> Outcome<()> {
+    if in_p4info == i64::from(in_program) {
+        Ok(())
+    } else {
+        let what = format!("the size differs: {in_p4info} and {in_program}");
+        Err(mismatch(kind, name, &what))
+    }
+}
+
+fn insert<T>(map: &mut HashMap<u32, T>, id: u32, value: T, kind: &str) -> Outcome<()> {
+    match map.insert(id, value) {
+        None => Ok(()),
+        Some(_) => Err(Fault::invalid(format!(
+            "P4Info has two objects of kind {kind} with id {id}"
+        ))),
+    }
+}
+
+fn identity<'p>(preamble: Option<&'p p4info::Preamble>, kind: &str) -> Outcome<(u32, &'p str)> {
+    let preamble =
+        preamble.ok_or_else(|| Fault::invalid(format!("P4Info has a {kind} without preamble")))?;
+    if preamble.id == 0 {
+        let name = &preamble.name;
+        return Err(Fault::invalid(format!(
+            "P4Info: {kind} {name} has the id 0"
+        )));
+    }
+    Ok((preamble.id, &preamble.name))
+}
+
+fn missing(kind: &str, name: &str) -> Fault {
+    mismatch(kind, name, "the program does not have it")
+}
+
+fn mismatch(kind: &str, name: &str, what: &str) -> Fault {
+    Fault::invalid(format!(
+        "P4Info and the program do not belong together: {kind} {name}: {what}"
+    ))
+}
+
+pub(super) fn unknown(kind: &str, id: u32) -> Fault {
+    Fault::invalid(format!("P4Info has no {kind} with id {id}"))
+}

@@ -1,0 +1,366 @@
+//! Values of registers and digests as `P4Data` (specification,
+//! "Representation of Arbitrary P4 Types").
+
+use p4runtime_proto::bytestring;
+use p4runtime_proto::p4::config::v1::{
+    P4BitstringLikeTypeSpec, P4DataTypeSpec, P4TypeInfo, p4_bitstring_like_type_spec as bitstring,
+    p4_data_type_spec::TypeSpec, p4_new_type_spec::Representation,
+    p4_new_type_translation::SdnType,
+};
+use p4runtime_proto::p4::v1::{P4Data, P4Header, P4StructLike, p4_data::Data};
+
+use super::fault::{Fault, Outcome};
+use crate::Value;
+
+/// Deepest nesting and most values that are accepted from P4Info, whose types
+/// may refer to each other in circles.
+const MAX_DEPTH: u32 = 16;
+const MAX_LEAVES: usize = 4096;
+
+/// A type as far as the data plane can hold values of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DataType {
+    Bits(u32),
+    Signed(u32),
+    Bool,
+    SerializableEnum(u32),
+    Struct(Vec<DataType>),
+    Tuple(Vec<DataType>),
+    Header(Vec<DataType>),
+}
+
+impl DataType {
+    pub(super) fn new(
+        spec: Option<&P4DataTypeSpec>,
+        types: Option<&P4TypeInfo>,
+    ) -> Result<Self, String> {
+        let empty = P4TypeInfo::default();
+        let mut reader = Reader {
+            types: types.unwrap_or(&empty),
+            leaves: 0,
+        };
+        reader.read(spec, 0)
+    }
+
+    /// How many values of the data plane make up one of this type.
+    pub(super) fn leaves(&self) -> usize {
+        match self {
+            Self::Bits(_) | Self::Signed(_) | Self::Bool | Self::SerializableEnum(_) => 1,
+            Self::Struct(members) | Self::Tuple(members) | Self::Header(members) => {
+                members.iter().map(Self::leaves).sum()
+            }
+        }
+    }
+
+    /// Width of all of them together in bits.
+    pub(super) fn width(&self) -> u64 {
+        match self {
+            Self::Bits(width) | Self::Signed(width) | Self::SerializableEnum(width) => {
+                u64::from(*width)
+            }
+            Self::Bool => 1,
+            Self::Struct(members) | Self::Tuple(members) | Self::Header(members) => {
+                members.iter().map(Self::width).sum()
+            }
+        }
+    }
+
+    /// The message for values of the data plane; they are taken from the front
+    /// of `values`, missing ones are zero.
+    pub(super) fn encode<'v>(&self, values: &mut impl Iterator<Item = &'v Value>) -> P4Data {
+        let mut bytes = || values.next().map(|v| v.as_slice()).unwrap_or_default();
+        let data = match self {
+            Self::Bits(_) => Data::Bitstring(bytestring::canonical(bytes())),
+            Self::Signed(width) => Data::Bitstring(encode_signed(bytes(), *width)),
+            Self::Bool => Data::Bool(bytes().iter().any(|b| *b != 0)),
+            Self::SerializableEnum(_) => Data::EnumValue(bytestring::canonical(bytes())),
+            Self::Struct(members) => Data::Struct(struct_like(members, values)),
+            Self::Tuple(members) => Data::Tuple(struct_like(members, values)),
+            Self::Header(members) => Data::Header(P4Header {
+                is_valid: true,
+                bitstrings: members
+                    .iter()
+                    .map(|member| match member.encode(values).data {
+                        Some(Data::Bitstring(bytes) | Data::EnumValue(bytes)) => bytes,
+                        _ => vec![0],
+                    })
+                    .collect(),
+            }),
+        };
+        P4Data { data: Some(data) }
+    }
+
+    /// The value of the data plane for a message of a type with one leaf.
+    pub(super) fn decode(&self, data: &P4Data) -> Outcome<Value> {
+        let fixed = |bytes: &[u8], width| {
+            bytestring::to_fixed(bytes, width)
+                .map(Value::from_vec)
+                .map_err(|error| Fault::value("data", &error))
+        };
+        match (self, &data.data) {
+            (Self::Bits(width), Some(Data::Bitstring(bytes)))
+            | (Self::SerializableEnum(width), Some(Data::EnumValue(bytes))) => fixed(bytes, *width),
+            (Self::Signed(width), Some(Data::Bitstring(bytes))) => {
+                let mut value = bytestring::to_fixed_signed(bytes, *width)
+                    .map_err(|error| Fault::value("data", &error))?;
+                clear_above(&mut value, *width);
+                Ok(Value::from_vec(value))
+            }
+            (Self::Bool, Some(Data::Bool(value))) => Ok(Value::from_slice(&[u8::from(*value)])),
+            (Self::Struct(members), Some(Data::Struct(given)))
+            | (Self::Tuple(members), Some(Data::Tuple(given)))
+                if members.len() == 1 && given.members.len() == 1 =>
+            {
+                members[0].decode(&given.members[0])
+            }
+            _ => Err(Fault::invalid(
+                "data: not of the type that P4Info gives (type_spec)",
+            )),
+        }
+    }
+}
+
+fn struct_like<'v>(
+    members: &[DataType],
+    values: &mut impl Iterator<Item = &'v Value>,
+) -> P4StructLike {
+    let mut list = Vec::with_capacity(members.len());
+    for member in members {
+        // Through a trait object: the type of the iterator must not grow with
+        // each level.
+        let mut values: &mut dyn Iterator<Item = &'v Value> = values;
+        list.push(member.encode(&mut values));
+    }
+    P4StructLike { members: list }
+}
+
+/// The data plane keeps the low `width` bits; the message repeats the sign.
+fn encode_signed(bytes: &[u8], width: u32) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let used = width % 8;
+    if used != 0
+        && let Some(first) = bytes.first_mut()
+        && *first & (1 << (used - 1)) != 0
+    {
+        *first |= 0xffu8 << used;
+    }
+    bytestring::canonical_signed(&bytes)
+}
+
+fn clear_above(bytes: &mut [u8], width: u32) {
+    let used = width % 8;
+    if used != 0
+        && let Some(first) = bytes.first_mut()
+    {
+        *first &= (1 << used) - 1;
+    }
+}
+
+struct Reader<'t> {
+    types: &'t P4TypeInfo,
+    leaves: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, spec: Option<&P4DataTypeSpec>, depth: u32) -> Result<DataType, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("its type is nested deeper than {MAX_DEPTH}"));
+        }
+        let spec = spec
+            .and_then(|s| s.type_spec.as_ref())
+            .ok_or("its type_spec is missing")?;
+        match spec {
+            TypeSpec::Bitstring(spec) => self.bitstring(spec),
+            TypeSpec::Bool(_) => {
+                self.leaf()?;
+                Ok(DataType::Bool)
+            }
+            TypeSpec::Tuple(spec) => {
+                let members = spec.members.iter();
+                let members = members.map(|m| self.read(Some(m), depth + 1));
+                Ok(DataType::Tuple(members.collect::<Result<_, _>>()?))
+            }
+            TypeSpec::Struct(named) => {
+                let found = self.types.structs.get(&named.name);
+                let found = found.ok_or_else(|| no_type(&named.name))?;
+                let members = found.members.iter();
+                let members = members.map(|m| self.read(m.type_spec.as_ref(), depth + 1));
+                Ok(DataType::Struct(members.collect::<Result<_, _>>()?))
+            }
+            TypeSpec::Header(named) => {
+                let found = self.types.headers.get(&named.name);
+                let found = found.ok_or_else(|| no_type(&named.name))?;
+                let mut members = Vec::new();
+                for member in &found.members {
+                    let spec = member.type_spec.as_ref();
+                    members.push(self.bitstring(spec.ok_or("its type_spec is missing")?)?);
+                }
+                Ok(DataType::Header(members))
+            }
+            TypeSpec::SerializableEnum(named) => {
+                self.leaf()?;
+                let found = self.types.serializable_enums.get(&named.name);
+                let found = found.ok_or_else(|| no_type(&named.name))?;
+                let width = found.underlying_type.as_ref().map_or(0, |t| t.bitwidth);
+                Ok(DataType::SerializableEnum(width_of(width)?))
+            }
+            TypeSpec::NewType(named) => {
+                let found = self.types.new_types.get(&named.name);
+                let found = found.ok_or_else(|| no_type(&named.name))?;
+                match &found.representation {
+                    Some(Representation::OriginalType(spec)) => self.read(Some(spec), depth + 1),
+                    Some(Representation::TranslatedType(translation)) => {
+                        self.leaf()?;
+                        match translation.sdn_type {
+                            Some(SdnType::SdnBitwidth(width)) => {
+                                Ok(DataType::Bits(width_of(width)?))
+                            }
+                            _ => Err(format!("type {}: strings are not translated", named.name)),
+                        }
+                    }
+                    None => Err(format!("type {} has no representation", named.name)),
+                }
+            }
+            TypeSpec::HeaderUnion(_)
+            | TypeSpec::HeaderStack(_)
+            | TypeSpec::HeaderUnionStack(_)
+            | TypeSpec::Enum(_)
+            | TypeSpec::Error(_) => Err("values of its type are not supported".into()),
+        }
+    }
+
+    fn bitstring(&mut self, spec: &P4BitstringLikeTypeSpec) -> Result<DataType, String> {
+        self.leaf()?;
+        match &spec.type_spec {
+            Some(bitstring::TypeSpec::Bit(bit)) => Ok(DataType::Bits(width_of(bit.bitwidth)?)),
+            Some(bitstring::TypeSpec::Int(int)) => Ok(DataType::Signed(width_of(int.bitwidth)?)),
+            Some(bitstring::TypeSpec::Varbit(_)) => {
+                Err("values of type varbit are not supported".into())
+            }
+            None => Err("its type_spec is missing".into()),
+        }
+    }
+
+    fn leaf(&mut self) -> Result<(), String> {
+        self.leaves += 1;
+        if self.leaves > MAX_LEAVES {
+            return Err(format!("its type has more than {MAX_LEAVES} values"));
+        }
+        Ok(())
+    }
+}
+
+fn no_type(name: &str) -> String {
+    format!("P4Info has no type {name}")
+}
+
+fn width_of(bits: i32) -> Result<u32, String> {
+    u32::try_from(bits)
+        .ok()
+        .filter(|width| (1..=65_536).contains(width))
+        .ok_or_else(|| format!("its type has a width of {bits} bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4runtime_proto::p4::config::v1::{
+        P4BitTypeSpec, P4IntTypeSpec, P4NamedType, P4StructTypeSpec, p4_struct_type_spec::Member,
+    };
+
+    fn bit(bitwidth: i32) -> P4DataTypeSpec {
+        let type_spec = Some(bitstring::TypeSpec::Bit(P4BitTypeSpec { bitwidth }));
+        P4DataTypeSpec {
+            type_spec: Some(TypeSpec::Bitstring(P4BitstringLikeTypeSpec {
+                type_spec,
+                ..Default::default()
+            })),
+        }
+    }
+
+    fn structure(name: &str) -> P4DataTypeSpec {
+        P4DataTypeSpec {
+            type_spec: Some(TypeSpec::Struct(P4NamedType { name: name.into() })),
+        }
+    }
+
+    fn types(name: &str, members: Vec<P4DataTypeSpec>) -> P4TypeInfo {
+        let members = members
+            .into_iter()
+            .map(|type_spec| Member {
+                name: "m".into(),
+                type_spec: Some(type_spec),
+            })
+            .collect();
+        let mut types = P4TypeInfo::default();
+        let spec = P4StructTypeSpec {
+            members,
+            ..Default::default()
+        };
+        types.structs.insert(name.into(), spec);
+        types
+    }
+
+    #[test]
+    fn struct_takes_its_values_in_order() {
+        let types = types("s", vec![bit(48), bit(9)]);
+        let data = DataType::new(Some(&structure("s")), Some(&types)).unwrap();
+        assert_eq!((data.leaves(), data.width()), (2, 57));
+        let values = [
+            Value::from_slice(&[0, 0, 0, 0, 1, 2]),
+            Value::from_slice(&[0, 3]),
+        ];
+        let Some(Data::Struct(encoded)) = data.encode(&mut values.iter()).data else {
+            panic!("not a struct");
+        };
+        let strings: Vec<_> = encoded.members.into_iter().map(|m| m.data).collect();
+        assert_eq!(
+            strings,
+            [
+                Some(Data::Bitstring(vec![1, 2])),
+                Some(Data::Bitstring(vec![3]))
+            ]
+        );
+    }
+
+    #[test]
+    fn signed_values_are_sign_extended() {
+        let spec = P4DataTypeSpec {
+            type_spec: Some(TypeSpec::Bitstring(P4BitstringLikeTypeSpec {
+                type_spec: Some(bitstring::TypeSpec::Int(P4IntTypeSpec { bitwidth: 12 })),
+                ..Default::default()
+            })),
+        };
+        let data = DataType::new(Some(&spec), None).unwrap();
+        // -739, the specification's example: 0xd1d in 12 bits.
+        let value = Value::from_slice(&[0x0d, 0x1d]);
+        let encoded = data.encode(&mut [value.clone()].iter());
+        assert_eq!(encoded.data, Some(Data::Bitstring(vec![0xfd, 0x1d])));
+        assert_eq!(data.decode(&encoded).unwrap(), value);
+    }
+
+    #[test]
+    fn circles_end() {
+        let types = types("s", vec![structure("s"), structure("s")]);
+        assert!(DataType::new(Some(&structure("s")), Some(&types)).is_err());
+        assert!(DataType::new(Some(&structure("t")), Some(&types)).is_err());
+        assert!(DataType::new(None, None).is_err());
+    }
+
+    #[test]
+    fn wrong_types_are_refused() {
+        let data = DataType::new(Some(&bit(8)), None).unwrap();
+        let wrong = P4Data {
+            data: Some(Data::Bool(true)),
+        };
+        assert!(data.decode(&wrong).is_err());
+        assert!(data.decode(&P4Data { data: None }).is_err());
+        let wide = P4Data {
+            data: Some(Data::Bitstring(vec![1, 0])),
+        };
+        assert_eq!(
+            data.decode(&wide).unwrap_err().code,
+            tonic::Code::OutOfRange
+        );
+    }
+}

@@ -1,0 +1,393 @@
+//! Table entries: from P4Runtime messages to the tables' terms and back.
+
+use p4runtime_proto::bytestring::{self, BytestringError};
+use p4runtime_proto::p4::config::v1::action_ref::Scope;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::field_match::FieldMatchType;
+use tonic::Code;
+
+use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding};
+use super::fault::{Fault, Outcome};
+use crate::{ActionCall, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
+
+/// Where an action call stands, for its scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ActionUse {
+    Entry,
+    Default,
+}
+
+/// The key of an entry: its match fields and priority.
+pub(super) fn decode_key(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<EntryKey> {
+    let mut fields = Vec::with_capacity(table.fields.len());
+    let mut used = 0;
+    for (position, field) in table.fields.iter().enumerate() {
+        // Clients usually send the fields in P4Info's order.
+        let given = entry
+            .r#match
+            .get(position)
+            .filter(|m| m.field_id == field.id)
+            .or_else(|| entry.r#match.iter().find(|m| m.field_id == field.id));
+        match given {
+            Some(given) => {
+                used += 1;
+                fields.push(decode_field(table, field, given)?);
+            }
+            None if field.kind == FieldKind::Exact => {
+                return Err(Fault::invalid(format!(
+                    "table {}: the exact match field {} is missing",
+                    table.name, field.name
+                )));
+            }
+            None => fields.push(FieldMatch::Any),
+        }
+    }
+    if used != entry.r#match.len() {
+        return Err(surplus_field(table, entry));
+    }
+    if table.needs_priority && entry.priority <= 0 {
+        return Err(Fault::invalid(format!(
+            "table {}: its entries need a priority above 0",
+            table.name
+        )));
+    }
+    if !table.needs_priority && entry.priority != 0 {
+        return Err(Fault::invalid(format!(
+            "table {}: the priority must be 0, since no field is ternary, range or optional",
+            table.name
+        )));
+    }
+    Ok(EntryKey {
+        fields,
+        priority: entry.priority,
+    })
+}
+
+fn surplus_field(table: &TableBinding, entry: &p4::TableEntry) -> Fault {
+    let mut ids: Vec<u32> = entry.r#match.iter().map(|m| m.field_id).collect();
+    ids.sort_unstable();
+    if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Fault::invalid(format!(
+            "table {}: match field {} is given twice",
+            table.name, pair[0]
+        ));
+    }
+    let unknown = ids
+        .into_iter()
+        .find(|id| table.fields.iter().all(|field| field.id != *id));
+    Fault::invalid(format!(
+        "table {}: it has no match field {}",
+        table.name,
+        unknown.unwrap_or_default()
+    ))
+}
+
+fn decode_field(
+    table: &TableBinding,
+    field: &FieldBinding,
+    given: &p4::FieldMatch,
+) -> Outcome<FieldMatch> {
+    let place = || format!("table {}: match field {}", table.name, field.name);
+    let invalid = |what: &str| Fault::invalid(format!("{}: {what}", place()));
+    let number = |bytes: &[u8]| value(bytes).map_err(|error| Fault::value(place(), &error));
+    match (field.kind, &given.field_match_type) {
+        (FieldKind::Exact, Some(FieldMatchType::Exact(exact))) => {
+            Ok(FieldMatch::Exact(number(&exact.value)?))
+        }
+        (FieldKind::Lpm, Some(FieldMatchType::Lpm(lpm))) => {
+            let value = number(&lpm.value)?;
+            match u32::try_from(lpm.prefix_len) {
+                Ok(0) => Err(invalid(
+                    "a prefix of length 0 matches anything: leave the field out",
+                )),
+                Ok(prefix_len) if prefix_len <= field.width => {
+                    Ok(FieldMatch::Lpm { value, prefix_len })
+                }
+                _ => Err(invalid(&format!(
+                    "the prefix length {} is not within the field's {} bits",
+                    lpm.prefix_len, field.width
+                ))),
+            }
+        }
+        (FieldKind::Ternary, Some(FieldMatchType::Ternary(ternary))) => {
+            let mask = number(&ternary.mask)?;
+            if mask.iter().all(|byte| *byte == 0) {
+                return Err(invalid("a mask of 0 matches anything: leave the field out"));
+            }
+            Ok(FieldMatch::Ternary {
+                value: number(&ternary.value)?,
+                mask,
+            })
+        }
+        (FieldKind::Range, Some(FieldMatchType::Range(range))) => {
+            let (low, high) = (number(&range.low)?, number(&range.high)?);
+            if low.iter().all(|byte| *byte == 0) && is_all_ones(&high, field.width) {
+                return Err(invalid(
+                    "the whole range matches anything: leave the field out",
+                ));
+            }
+            Ok(FieldMatch::Range { low, high })
+        }
+        (FieldKind::Optional, Some(FieldMatchType::Optional(optional))) => {
+            Ok(FieldMatch::Ternary {
+                value: number(&optional.value)?,
+                mask: all_ones(field.width),
+            })
+        }
+        (_, None) => Err(invalid("the match is not set")),
+        (kind, Some(_)) => Err(invalid(&format!("the match must be of kind {kind}"))),
+    }
+}
+
+/// A number as the tables take it; they check the width.
+pub(super) fn value(bytes: &[u8]) -> Result<Value, BytestringError> {
+    if bytes.is_empty() {
+        return Err(BytestringError::Empty);
+    }
+    Ok(Value::from_slice(bytes))
+}
+
+fn all_ones(width: u32) -> Value {
+    let mut ones = Value::from_elem(0xff, bytestring::byte_width(width));
+    if let (Some(first), 1..) = (ones.first_mut(), width % 8) {
+        *first = (1 << (width % 8)) - 1;
+    }
+    ones
+}
+
+fn is_all_ones(bytes: &[u8], width: u32) -> bool {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes[zeros..] == all_ones(width)[..]
+}
+
+/// An action with its parameters.
+pub(super) fn decode_action(
+    table: &TableBinding,
+    action: &p4::Action,
+    used_as: ActionUse,
+) -> Outcome<ActionCall> {
+    let bound = table.action(action.action_id)?;
+    let forbidden = match used_as {
+        ActionUse::Entry => Scope::DefaultOnly,
+        ActionUse::Default => Scope::TableOnly,
+    };
+    if bound.scope == forbidden {
+        let allowed = match used_as {
+            ActionUse::Entry => "only as the default action",
+            ActionUse::Default => "only in entries",
+        };
+        return Err(Fault::denied(format!(
+            "table {}: action {} is allowed {allowed}",
+            table.name, bound.name
+        )));
+    }
+    let mut params = Vec::with_capacity(bound.params.len());
+    for (position, param) in bound.params.iter().enumerate() {
+        let place = || {
+            format!(
+                "table {}: action {}: parameter {}",
+                table.name, bound.name, param.name
+            )
+        };
+        let given = action
+            .params
+            .get(position)
+            .filter(|p| p.param_id == param.id)
+            .or_else(|| action.params.iter().find(|p| p.param_id == param.id))
+            .ok_or_else(|| Fault::invalid(format!("{} is missing", place())))?;
+        params.push(value(&given.value).map_err(|error| Fault::value(place(), &error))?);
+    }
+    if action.params.len() != params.len() {
+        return Err(Fault::invalid(format!(
+            "table {}: action {} takes {} parameters, not {}",
+            table.name,
+            bound.name,
+            params.len(),
+            action.params.len()
+        )));
+    }
+    Ok(ActionCall {
+        action: bound.core,
+        params,
+    })
+}
+
+pub(super) fn decode_idle_timeout(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<u64> {
+    if entry.idle_timeout_ns == 0 {
+        return Ok(0);
+    }
+    if !table.supports_timeout {
+        return Err(Fault::invalid(format!(
+            "table {}: it does not support idle timeouts",
+            table.name
+        )));
+    }
+    u64::try_from(entry.idle_timeout_ns).map_err(|_| {
+        Fault::invalid(format!(
+            "table {}: the idle timeout is negative",
+            table.name
+        ))
+    })
+}
+
+pub(super) fn decode_counter(data: &p4::CounterData) -> Outcome<CounterValue> {
+    let count = |value: i64| {
+        u64::try_from(value).map_err(|_| Fault::invalid("a counter cannot be negative"))
+    };
+    Ok(CounterValue {
+        packets: count(data.packet_count)?,
+        bytes: count(data.byte_count)?,
+    })
+}
+
+pub(super) fn encode_counter(value: CounterValue) -> p4::CounterData {
+    let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    p4::CounterData {
+        byte_count: count(value.bytes),
+        packet_count: count(value.packets),
+    }
+}
+
+pub(super) fn decode_meter(config: &p4::MeterConfig) -> Outcome<MeterConfig> {
+    if config.eburst != 0 {
+        return Err(Fault::invalid(
+            "eburst belongs to single-rate meters; this one has two rates",
+        ));
+    }
+    let number = |name: &str, value: i64| {
+        u64::try_from(value).map_err(|_| Fault::invalid(format!("{name} is negative")))
+    };
+    let config = MeterConfig {
+        cir: number("cir", config.cir)?,
+        cburst: number("cburst", config.cburst)?,
+        pir: number("pir", config.pir)?,
+        pburst: number("pburst", config.pburst)?,
+    };
+    if config.pir < config.cir {
+        return Err(Fault::invalid("pir must not be below cir"));
+    }
+    Ok(config)
+}
+
+pub(super) fn encode_meter(config: MeterConfig) -> p4::MeterConfig {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    p4::MeterConfig {
+        cir: number(config.cir),
+        cburst: number(config.cburst),
+        pir: number(config.pir),
+        pburst: number(config.pburst),
+        eburst: 0,
+    }
+}
+
+/// The match fields of an entry; those that match anything are left out.
+pub(super) fn encode_match(table: &TableBinding, key: &EntryKey) -> Vec<p4::FieldMatch> {
+    let mut fields = Vec::with_capacity(key.fields.len());
+    for (field, given) in table.fields.iter().zip(&key.fields) {
+        let canonical = |value: &Value| bytestring::canonical(value);
+        let kind = match (field.kind, given) {
+            (_, FieldMatch::Any) => continue,
+            (_, FieldMatch::Exact(value)) => FieldMatchType::Exact(p4::field_match::Exact {
+                value: canonical(value),
+            }),
+            (_, FieldMatch::Lpm { prefix_len: 0, .. }) => continue,
+            (_, FieldMatch::Lpm { value, prefix_len }) => {
+                FieldMatchType::Lpm(p4::field_match::Lpm {
+                    value: canonical(value),
+                    prefix_len: i32::try_from(*prefix_len).unwrap_or(i32::MAX),
+                })
+            }
+            (_, FieldMatch::Ternary { mask, .. }) if mask.iter().all(|b| *b == 0) => continue,
+            (FieldKind::Optional, FieldMatch::Ternary { value, .. }) => {
+                FieldMatchType::Optional(p4::field_match::Optional {
+                    value: canonical(value),
+                })
+            }
+            (_, FieldMatch::Ternary { value, mask }) => {
+                FieldMatchType::Ternary(p4::field_match::Ternary {
+                    value: canonical(value),
+                    mask: canonical(mask),
+                })
+            }
+            (_, FieldMatch::Range { low, high })
+                if low.iter().all(|b| *b == 0) && is_all_ones(high, field.width) =>
+            {
+                continue;
+            }
+            (_, FieldMatch::Range { low, high }) => FieldMatchType::Range(p4::field_match::Range {
+                low: canonical(low),
+                high: canonical(high),
+            }),
+        };
+        fields.push(p4::FieldMatch {
+            field_id: field.id,
+            field_match_type: Some(kind),
+        });
+    }
+    fields
+}
+
+pub(super) fn encode_action(bound: &ActionBinding, call: &ActionCall) -> p4::Action {
+    p4::Action {
+        action_id: bound.id,
+        params: bound
+            .params
+            .iter()
+            .zip(&call.params)
+            .map(|(param, value)| p4::action::Param {
+                param_id: param.id,
+                value: bytestring::canonical(value),
+            })
+            .collect(),
+    }
+}
+
+/// The index of an array cell; `None` is all of them.
+pub(super) fn decode_index(
+    place: &str,
+    index: Option<&p4::Index>,
+    size: u32,
+) -> Outcome<Option<u32>> {
+    let Some(index) = index else {
+        return Ok(None);
+    };
+    if index.index < 0 {
+        return Err(Fault::invalid(format!("{place}: the index is negative")));
+    }
+    match u32::try_from(index.index) {
+        Ok(value) if value < size => Ok(Some(value)),
+        _ => Err(Fault::new(
+            Code::OutOfRange,
+            format!(
+                "{place}: index {} is out of range, the size is {size}",
+                index.index
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ones_of_any_width() {
+        assert_eq!(all_ones(9).as_slice(), [0x01, 0xff]);
+        assert_eq!(all_ones(16).as_slice(), [0xff, 0xff]);
+        assert!(is_all_ones(&[0, 0xff], 8));
+        assert!(is_all_ones(&[1, 0xff], 9));
+        assert!(!is_all_ones(&[0xff], 9));
+        assert!(!is_all_ones(&[0, 0], 8));
+    }
+
+    #[test]
+    fn indexes_are_checked() {
+        let index = |index| p4::Index { index };
+        let code = |i: i64| decode_index("c", Some(&index(i)), 4).unwrap_err().code;
+        assert_eq!(decode_index("c", None, 4), Ok(None));
+        assert_eq!(decode_index("c", Some(&index(3)), 4), Ok(Some(3)));
+        assert_eq!(code(4), Code::OutOfRange);
+        assert_eq!(code(-1), Code::InvalidArgument);
+        assert_eq!(code(i64::MAX), Code::OutOfRange);
+    }
+}

@@ -1,0 +1,174 @@
+//! The P4Runtime server (specification 1.5).
+//!
+//! [`P4RuntimeServer::new`] makes the server for a switch;
+//! [`P4RuntimeServer::serve`] answers on a socket. The server is also the
+//! [`PacketInSink`] of the data plane and needs to know the data plane for
+//! packets from the controller: [`P4RuntimeServer::attach`].
+
+mod arbitration;
+mod binding;
+mod data;
+mod digest;
+mod entry;
+mod fault;
+mod notifier;
+mod packet_header;
+mod pipeline;
+mod profiles;
+mod read;
+mod replication;
+mod rollback;
+mod server;
+mod service;
+mod streams;
+mod target;
+mod write;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use p4runtime_proto::MAX_MESSAGE_BYTES;
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::TcpListenerStream;
+
+use notifier::Notifier;
+use server::Server;
+use service::Service;
+
+use crate::Switch;
+use crate::ports::{Clock, DataPlane, PacketInSink};
+
+/// Packets for controllers that may wait before they are put on streams.
+const PACKET_IN_QUEUE: usize = 4096;
+
+/// Which behaviour controllers get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// What the P4Runtime specification says.
+    #[default]
+    Strict,
+    /// What bmv2's server does where it deviates from the specification and a
+    /// controller may depend on it.
+    Compat,
+}
+
+/// How the server is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The device id that clients must use.
+    pub device_id: u64,
+    /// Which behaviour controllers get.
+    pub mode: Mode,
+    /// Most streams at a time.
+    pub max_streams: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            device_id: 1,
+            mode: Mode::Strict,
+            max_streams: 16,
+        }
+    }
+}
+
+/// Why a program could not be installed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PipelineError(String);
+
+/// The P4Runtime server of a switch.
+#[derive(Debug)]
+pub struct P4RuntimeServer {
+    server: Arc<Server>,
+    packets: mpsc::Sender<Vec<u8>>,
+    packet_queue: parking_lot::Mutex<Option<mpsc::Receiver<Vec<u8>>>>,
+    _notifier: Notifier,
+}
+
+impl P4RuntimeServer {
+    /// A server that does not answer yet. The clock must be the data plane's.
+    ///
+    /// # Errors
+    /// If its thread cannot be started.
+    pub fn new(config: ServerConfig, switch: &Arc<Switch>, clock: Clock) -> std::io::Result<Self> {
+        let server = Arc::new(Server::new(config, Arc::clone(switch), clock));
+        let (packets, queue) = mpsc::channel(PACKET_IN_QUEUE);
+        Ok(Self {
+            _notifier: Notifier::start(&server)?,
+            server,
+            packets,
+            packet_queue: parking_lot::Mutex::new(Some(queue)),
+        })
+    }
+
+    /// Where packets from the controller go.
+    pub fn attach(&self, plane: &Arc<DataPlane>) {
+        let _ = self.server.plane.set(Arc::downgrade(plane));
+    }
+
+    /// Installs a program as VERIFY_AND_COMMIT would.
+    ///
+    /// # Errors
+    /// Why the program, or its P4Info, cannot be used.
+    pub fn preload(&self, config: ForwardingPipelineConfig) -> Result<(), PipelineError> {
+        self.server
+            .preload(config)
+            .map_err(|fault| PipelineError(fault.message))
+    }
+
+    /// Packets, digests and notices lost because a controller was too slow.
+    pub fn messages_lost(&self) -> u64 {
+        self.server.streams.lost()
+    }
+
+    /// Answers calls on a socket until `shutdown` ends; open streams are told.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), tonic::transport::Error> {
+        let packet_queue = self.packet_queue.lock().take();
+        let forwarding = packet_queue.map(|mut queue| {
+            let server = Arc::clone(&self.server);
+            tokio::spawn(async move {
+                while let Some(packet) = queue.recv().await {
+                    server.packet_in(&packet);
+                }
+            })
+        });
+        let service = GrpcService::new(Service {
+            server: Arc::clone(&self.server),
+        })
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let server = Arc::clone(&self.server);
+        let result = tonic::transport::Server::builder()
+            .tcp_nodelay(true)
+            .add_service(service)
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+                shutdown.await;
+                server.streams.close_all();
+            })
+            .await;
+        if let Some(task) = forwarding {
+            task.abort();
+        }
+        result
+    }
+}
+
+impl PacketInSink for P4RuntimeServer {
+    fn packet_in(&self, bytes: &[u8]) -> bool {
+        self.server.has_primary.load(Ordering::Acquire)
+            && self.packets.try_send(bytes.to_vec()).is_ok()
+    }
+}

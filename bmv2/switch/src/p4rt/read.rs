@@ -1,0 +1,505 @@
+//! Read: queries, with wildcards, answered in chunks.
+
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::entity::Entity;
+
+use super::Mode;
+use super::binding::{Binding, TableBinding, unknown};
+use super::entry;
+use super::fault::{Fault, Outcome};
+use super::target::Target;
+use super::write::direct_table;
+use crate::{CounterTarget, EntryAction, EntryState, MeterTarget, ReadCursor, TableId, Timestamp};
+
+/// Entries taken from a table at once.
+const SLICE: usize = 256;
+
+/// Where answers go, one at a time.
+pub(super) trait Answers {
+    /// Takes an entity; an error if nobody waits for it any more.
+    fn entity(&mut self, entity: Entity) -> Outcome<()>;
+}
+
+impl<F: FnMut(Entity) -> Outcome<()>> Answers for F {
+    fn entity(&mut self, entity: Entity) -> Outcome<()> {
+        self(entity)
+    }
+}
+
+/// Answers one query.
+pub(super) fn answer(
+    target: &Target,
+    mode: Mode,
+    now: Timestamp,
+    query: &p4::Entity,
+    answers: &mut impl Answers,
+) -> Outcome<()> {
+    let query = query
+        .entity
+        .as_ref()
+        .ok_or_else(|| Fault::invalid("the query has no entity"))?;
+    let mut reader = Reader {
+        target,
+        binding: &target.pipeline.binding,
+        mode,
+        now,
+        answers,
+    };
+    match query {
+        Entity::TableEntry(entry) => reader.table_entries(entry),
+        Entity::CounterEntry(counter) => reader.counters(counter),
+        Entity::DirectCounterEntry(counter) => reader.direct_counters(counter),
+        Entity::MeterEntry(meter) => reader.meters(meter),
+        Entity::DirectMeterEntry(meter) => reader.direct_meters(meter),
+        Entity::RegisterEntry(register) => reader.registers(register),
+        Entity::ActionProfileMember(member) => reader.members(member),
+        Entity::ActionProfileGroup(group) => reader.groups(group),
+        Entity::PacketReplicationEngineEntry(query) => {
+            for entry in target.replication.read(query)? {
+                let entity = Entity::PacketReplicationEngineEntry(entry);
+                reader.answers.entity(entity)?;
+            }
+            Ok(())
+        }
+        Entity::DigestEntry(digest) => reader.digests(digest),
+        Entity::ValueSetEntry(_) => Err(Fault::unimplemented("value sets cannot be read yet")),
+        // A wildcard over all externs: there are none.
+        Entity::ExternEntry(query) if query.extern_type_id == 0 => Ok(()),
+        Entity::ExternEntry(_) => Err(Fault::unimplemented(
+            "v1model has no externs that are accessed as ExternEntry",
+        )),
+    }
+}
+
+struct Reader<'t, 'a, A> {
+    target: &'t Target,
+    binding: &'t Binding,
+    mode: Mode,
+    now: Timestamp,
+    answers: &'a mut A,
+}
+
+impl<'t, A: Answers> Reader<'t, '_, A> {
+    fn table_entries(&mut self, query: &p4::TableEntry) -> Outcome<()> {
+        if query.table_id == 0 {
+            for table in self.tables() {
+                self.entries_of(table, query)?;
+            }
+            return Ok(());
+        }
+        let binding = self.binding;
+        let table = binding.table(query.table_id)?;
+        if query.time_since_last_hit.is_some() && !table.supports_timeout {
+            return Err(Fault::invalid(format!(
+                "table {}: it does not support idle timeouts",
+                table.name
+            )));
+        }
+        if !query.r#match.is_empty() {
+            if query.is_default_action {
+                return Err(Fault::invalid(format!(
+                    "table {}: the default entry has no match",
+                    table.name
+                )));
+            }
+            let key = entry::decode_key(table, query)?;
+            return match self.target.switch.get_entry(table.core, &key, self.now) {
+                Ok(state) => emit_entry(self.target, self.answers, table, query, state),
+                Err(error) => Err(error.into()),
+            };
+        }
+        self.entries_of(table, query)
+    }
+
+    /// All tables, by id, so that the order of answers is stable.
+    fn tables(&self) -> Vec<&'t TableBinding> {
+        let binding = self.binding;
+        let mut tables: Vec<_> = binding.tables.values().collect();
+        tables.sort_by_key(|table| table.id);
+        tables
+    }
+
+    fn entries_of(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
+        if query.is_default_action {
+            return self.default_entry(table, query);
+        }
+        if self.mode == Mode::Compat && query.table_id != 0 && query.priority == 0 {
+            self.default_entry(table, query)?;
+        }
+        each_entry(self.target, table.core, self.now, |state| {
+            emit_entry(self.target, self.answers, table, query, state)
+        })
+    }
+
+    fn default_entry(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
+        let Some(action) = self.target.switch.default_action(table.core)? else {
+            return Ok(());
+        };
+        let marks = self.target.default_marks.get(&table.id);
+        let marks = marks.cloned().unwrap_or_default();
+        let entry = p4::TableEntry {
+            table_id: table.id,
+            action: encode_table_action(self.target, table, &action),
+            is_default_action: true,
+            controller_metadata: marks.cookie,
+            metadata: marks.metadata,
+            ..p4::TableEntry::default()
+        };
+        if matches_filters(query, &entry) {
+            self.answers.entity(Entity::TableEntry(entry))?;
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self, query: &p4::CounterEntry) -> Outcome<()> {
+        let binding = self.binding;
+        for (id, bound) in select(&binding.counters, "counter", query.counter_id)? {
+            let wanted = (query.counter_id != 0).then_some(query.index.as_ref());
+            let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
+            let target = CounterTarget::Indexed {
+                counter: bound.core,
+                index,
+            };
+            let values = self.target.switch.read_counter(&target)?;
+            for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
+                self.answers.entity(Entity::CounterEntry(p4::CounterEntry {
+                    counter_id: id,
+                    index: Some(p4::Index { index: position }),
+                    data: Some(entry::encode_counter(value)),
+                }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn meters(&mut self, query: &p4::MeterEntry) -> Outcome<()> {
+        if query.counter_data.is_some() {
+            return Err(Fault::unimplemented(
+                "meters have no counters for each colour",
+            ));
+        }
+        let binding = self.binding;
+        for (id, bound) in select(&binding.meters, "meter", query.meter_id)? {
+            let wanted = (query.meter_id != 0).then_some(query.index.as_ref());
+            let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
+            let target = MeterTarget::Indexed {
+                meter: bound.core,
+                index,
+            };
+            let configs = self.target.switch.read_meter(&target)?;
+            for (position, config) in (i64::from(index.unwrap_or(0))..).zip(configs) {
+                self.answers.entity(Entity::MeterEntry(p4::MeterEntry {
+                    meter_id: id,
+                    index: Some(p4::Index { index: position }),
+                    config: config.map(entry::encode_meter),
+                    counter_data: None,
+                }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn registers(&mut self, query: &p4::RegisterEntry) -> Outcome<()> {
+        let binding = self.binding;
+        for (id, bound) in select(&binding.registers, "register", query.register_id)? {
+            let wanted = (query.register_id != 0).then_some(query.index.as_ref());
+            let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
+            let values = self.target.switch.read_register(bound.core, index)?;
+            for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
+                let data = bound.data.encode(&mut std::iter::once(&value));
+                self.answers
+                    .entity(Entity::RegisterEntry(p4::RegisterEntry {
+                        register_id: id,
+                        index: Some(p4::Index { index: position }),
+                        data: Some(data),
+                    }))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries that a query on direct counters or meters means.
+    fn direct(
+        &mut self,
+        query: Option<&p4::TableEntry>,
+        has: impl Fn(&TableBinding) -> bool,
+        what: &str,
+        encode: impl Fn(p4::TableEntry, &EntryState) -> Entity,
+    ) -> Outcome<()> {
+        let binding = self.binding;
+        let key_entry = |table: &TableBinding, state: &EntryState| p4::TableEntry {
+            table_id: table.id,
+            r#match: entry::encode_match(table, &state.entry.key),
+            priority: state.entry.key.priority,
+            ..p4::TableEntry::default()
+        };
+        let all = query.is_none_or(|query| query.table_id == 0);
+        if all {
+            for table in self.tables() {
+                if !has(table) {
+                    continue;
+                }
+                each_entry(self.target, table.core, self.now, |state| {
+                    self.answers
+                        .entity(encode(key_entry(table, &state), &state))
+                })?;
+            }
+            return Ok(());
+        }
+        let (table, query) = direct_table(binding, query)?;
+        if !has(table) {
+            return Err(Fault::invalid(format!(
+                "table {}: it has no {what}",
+                table.name
+            )));
+        }
+        if query.r#match.is_empty() {
+            return each_entry(self.target, table.core, self.now, |state| {
+                if query.priority != 0 && query.priority != state.entry.key.priority {
+                    return Ok(());
+                }
+                self.answers
+                    .entity(encode(key_entry(table, &state), &state))
+            });
+        }
+        let key = entry::decode_key(table, query)?;
+        let state = self.target.switch.get_entry(table.core, &key, self.now)?;
+        self.answers
+            .entity(encode(key_entry(table, &state), &state))
+    }
+
+    fn direct_counters(&mut self, query: &p4::DirectCounterEntry) -> Outcome<()> {
+        self.direct(
+            query.table_entry.as_ref(),
+            |table| table.has_counter,
+            "direct counter",
+            |key, state| {
+                Entity::DirectCounterEntry(p4::DirectCounterEntry {
+                    table_entry: Some(key),
+                    data: Some(entry::encode_counter(state.counter.unwrap_or_default())),
+                })
+            },
+        )
+    }
+
+    fn direct_meters(&mut self, query: &p4::DirectMeterEntry) -> Outcome<()> {
+        if query.counter_data.is_some() {
+            return Err(Fault::unimplemented(
+                "meters have no counters for each colour",
+            ));
+        }
+        self.direct(
+            query.table_entry.as_ref(),
+            |table| table.has_meter,
+            "direct meter",
+            |key, state| {
+                Entity::DirectMeterEntry(p4::DirectMeterEntry {
+                    table_entry: Some(key),
+                    config: state.meter.map(entry::encode_meter),
+                    counter_data: None,
+                })
+            },
+        )
+    }
+
+    fn members(&mut self, query: &p4::ActionProfileMember) -> Outcome<()> {
+        let binding = self.binding;
+        let id = query.action_profile_id;
+        for (id, profile) in select(&binding.profiles, "action profile", id)? {
+            let table = binding.profile_table(profile)?;
+            let mut found = false;
+            for member in self.target.switch.members(profile.core)? {
+                let wanted = query.member_id == 0 || query.member_id == member.id;
+                if !wanted || !self.target.profiles.has_member(id, member.id) {
+                    continue;
+                }
+                found = true;
+                let action = table
+                    .action_of_core(member.call.action)
+                    .map(|bound| entry::encode_action(bound, &member.call));
+                self.answers
+                    .entity(Entity::ActionProfileMember(p4::ActionProfileMember {
+                        action_profile_id: id,
+                        member_id: member.id,
+                        action,
+                    }))?;
+            }
+            if query.action_profile_id != 0 && query.member_id != 0 && !found {
+                return Err(Fault::not_found(format!(
+                    "{}: there is no member {}",
+                    profile.name, query.member_id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self, query: &p4::ActionProfileGroup) -> Outcome<()> {
+        let binding = self.binding;
+        let id = query.action_profile_id;
+        for (id, profile) in select(&binding.profiles, "action profile", id)? {
+            let mut found = false;
+            for group in self.target.profiles.groups(id) {
+                if query.group_id == 0 || query.group_id == group.group_id {
+                    found = true;
+                    self.answers.entity(Entity::ActionProfileGroup(group))?;
+                }
+            }
+            if query.action_profile_id != 0 && query.group_id != 0 && !found {
+                return Err(Fault::not_found(format!(
+                    "{}: there is no group {}",
+                    profile.name, query.group_id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn digests(&mut self, query: &p4::DigestEntry) -> Outcome<()> {
+        let mut ids: Vec<_> = self.target.digests.keys().copied().collect();
+        ids.sort_unstable();
+        if query.digest_id != 0 {
+            if !self.binding.digests.contains_key(&query.digest_id) {
+                return Err(unknown("digest", query.digest_id));
+            }
+            ids.retain(|id| *id == query.digest_id);
+            if ids.is_empty() {
+                return Err(Fault::not_found(format!(
+                    "digest {} is not switched on",
+                    query.digest_id
+                )));
+            }
+        }
+        for digest_id in ids {
+            let config = self.target.digests.get(&digest_id).copied();
+            self.answers
+                .entity(Entity::DigestEntry(p4::DigestEntry { digest_id, config }))?;
+        }
+        Ok(())
+    }
+}
+
+/// All entries of a table, slice by slice.
+pub(super) fn each_entry(
+    target: &Target,
+    table: TableId,
+    now: Timestamp,
+    mut take: impl FnMut(EntryState) -> Outcome<()>,
+) -> Outcome<()> {
+    let mut cursor = Some(ReadCursor::default());
+    while let Some(from) = cursor {
+        let (states, next) = target.switch.read_entries(table, from, SLICE, now)?;
+        for state in states {
+            take(state)?;
+        }
+        cursor = next;
+    }
+    Ok(())
+}
+
+fn emit_entry(
+    target: &Target,
+    answers: &mut impl Answers,
+    table: &TableBinding,
+    query: &p4::TableEntry,
+    state: EntryState,
+) -> Outcome<()> {
+    // Cheap filters before anything is encoded.
+    if query.priority != 0 && query.priority != state.entry.key.priority {
+        return Ok(());
+    }
+    let entry = encode_entry(target, table, query, state);
+    if matches_filters(query, &entry) {
+        answers.entity(Entity::TableEntry(entry))?;
+    }
+    Ok(())
+}
+
+/// An entry as the query wants it: direct resources only where asked for.
+pub(super) fn encode_entry(
+    target: &Target,
+    table: &TableBinding,
+    query: &p4::TableEntry,
+    state: EntryState,
+) -> p4::TableEntry {
+    let nanos = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    let counter = query.counter_data.as_ref().and(state.counter);
+    let meter = query.meter_config.as_ref().and(state.meter);
+    let since = query
+        .time_since_last_hit
+        .as_ref()
+        .and(state.since_last_hit_ns);
+    p4::TableEntry {
+        table_id: table.id,
+        r#match: entry::encode_match(table, &state.entry.key),
+        action: encode_table_action(target, table, &state.entry.action),
+        priority: state.entry.key.priority,
+        controller_metadata: state.entry.cookie,
+        meter_config: meter.map(entry::encode_meter),
+        counter_data: counter.map(entry::encode_counter),
+        meter_counter_data: None,
+        is_default_action: false,
+        idle_timeout_ns: nanos(state.entry.idle_timeout_ns),
+        time_since_last_hit: since.map(|ns| p4::table_entry::IdleTimeout {
+            elapsed_ns: nanos(ns),
+        }),
+        metadata: state.entry.metadata,
+        is_const: table.is_const,
+    }
+}
+
+fn encode_table_action(
+    target: &Target,
+    table: &TableBinding,
+    action: &EntryAction,
+) -> Option<p4::TableAction> {
+    use p4::table_action::Type;
+    let action = match action {
+        EntryAction::Call(call) => {
+            let bound = table.action_of_core(call.action)?;
+            Type::Action(entry::encode_action(bound, call))
+        }
+        EntryAction::Member(id) => Type::ActionProfileMemberId(*id),
+        EntryAction::Group(id) => {
+            let profile = table.profile.unwrap_or_default();
+            match target.profiles.one_shot(profile, *id) {
+                Some(set) => Type::ActionProfileActionSet(set.clone()),
+                None => Type::ActionProfileGroupId(*id),
+            }
+        }
+    };
+    Some(p4::TableAction {
+        r#type: Some(action),
+    })
+}
+
+/// The filters that a query may set beside the key (specification, "Wildcard
+/// Reads"); with table id 0 there are none.
+fn matches_filters(query: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
+    use p4::table_action::Type;
+    if query.table_id == 0 {
+        return true;
+    }
+    let action_id = |entry: &p4::TableEntry| match entry.action.as_ref()?.r#type.as_ref()? {
+        Type::Action(action) => Some(action.action_id),
+        _ => None,
+    };
+    (query.controller_metadata == 0 || query.controller_metadata == entry.controller_metadata)
+        && (query.metadata.is_empty() || query.metadata == entry.metadata)
+        && action_id(query).is_none_or(|id| id == 0 || action_id(entry) == Some(id))
+}
+
+/// The object with this id, or all of them, by id, for 0.
+fn select<'m, T>(
+    map: &'m std::collections::HashMap<u32, T>,
+    what: &str,
+    id: u32,
+) -> Outcome<Vec<(u32, &'m T)>> {
+    if id != 0 {
+        let found = map.get(&id).ok_or_else(|| unknown(what, id))?;
+        return Ok(vec![(id, found)]);
+    }
+    let mut all: Vec<_> = map.iter().map(|(id, value)| (*id, value)).collect();
+    all.sort_by_key(|(id, _)| *id);
+    Ok(all)
+}

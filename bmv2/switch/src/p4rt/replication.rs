@@ -1,0 +1,213 @@
+//! The packet replication engine: multicast groups and clone sessions
+//! (specification, "PacketReplicationEngineEntry").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use p4runtime_proto::bytestring;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
+use p4runtime_proto::p4::v1::replica::PortKind;
+use p4runtime_proto::p4::v1::update::Type as UpdateType;
+use tonic::Code;
+
+use super::fault::{Fault, Outcome};
+use crate::{CloneSession, MulticastGroup, Replica, Switch};
+
+/// The port that stands for the controller (`SDN_PORT_CPU`).
+const SDN_PORT_CPU: u64 = 0xffff_fffd;
+/// bmv2 keeps the low 15 bits of a clone session's id.
+const MAX_SESSION: u32 = 0x7fff;
+
+/// The entries as they were written.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Replication {
+    groups: BTreeMap<u32, p4::MulticastGroupEntry>,
+    sessions: BTreeMap<u32, p4::CloneSessionEntry>,
+}
+
+impl Replication {
+    pub(super) fn write(
+        &mut self,
+        switch: &Switch,
+        kind: UpdateType,
+        entry: p4::PacketReplicationEngineEntry,
+    ) -> Outcome<()> {
+        match entry.r#type {
+            Some(Type::MulticastGroupEntry(group)) => self.write_group(switch, kind, group),
+            Some(Type::CloneSessionEntry(session)) => self.write_session(switch, kind, session),
+            None => Err(Fault::invalid("the replication entry has no type")),
+        }
+    }
+
+    fn write_group(
+        &mut self,
+        switch: &Switch,
+        kind: UpdateType,
+        group: p4::MulticastGroupEntry,
+    ) -> Outcome<()> {
+        let id = group.multicast_group_id;
+        let place = format!("multicast group {id}");
+        if id == 0 {
+            return Err(Fault::invalid("a multicast group cannot have the id 0"));
+        }
+        let core_id = u16::try_from(id).map_err(|_| {
+            Fault::out_of_range(format!("{place}: the greatest id is {}", u16::MAX))
+        })?;
+        check_existence(&place, kind, self.groups.contains_key(&id))?;
+        if kind == UpdateType::Delete {
+            switch.delete_multicast_group(core_id);
+            self.groups.remove(&id);
+            return Ok(());
+        }
+        let replicas = decode_replicas(&place, switch, &group.replicas)?;
+        switch.set_multicast_group(MulticastGroup {
+            id: core_id,
+            replicas,
+        });
+        self.groups.insert(id, group);
+        Ok(())
+    }
+
+    fn write_session(
+        &mut self,
+        switch: &Switch,
+        kind: UpdateType,
+        session: p4::CloneSessionEntry,
+    ) -> Outcome<()> {
+        let id = session.session_id;
+        let place = format!("clone session {id}");
+        if id == 0 {
+            return Err(Fault::invalid("a clone session cannot have the id 0"));
+        }
+        let core_id = u16::try_from(id)
+            .ok()
+            .filter(|_| id <= MAX_SESSION)
+            .ok_or_else(|| {
+                Fault::out_of_range(format!("{place}: the greatest id is {MAX_SESSION}"))
+            })?;
+        check_existence(&place, kind, self.sessions.contains_key(&id))?;
+        if kind == UpdateType::Delete {
+            switch.delete_clone_session(core_id);
+            self.sessions.remove(&id);
+            return Ok(());
+        }
+        let replicas = decode_replicas(&place, switch, &session.replicas)?;
+        let truncate_to = u32::try_from(session.packet_length_bytes)
+            .map_err(|_| Fault::invalid(format!("{place}: packet_length_bytes is negative")))?;
+        switch.set_clone_session(CloneSession {
+            id: core_id,
+            replicas,
+            truncate_to,
+            class_of_service: session.class_of_service,
+        });
+        self.sessions.insert(id, session);
+        Ok(())
+    }
+
+    /// The entries that a query asks for; an id of 0 asks for all.
+    pub(super) fn read(
+        &self,
+        query: &p4::PacketReplicationEngineEntry,
+    ) -> Outcome<Vec<p4::PacketReplicationEngineEntry>> {
+        let wrap = |entry| p4::PacketReplicationEngineEntry {
+            r#type: Some(entry),
+        };
+        match &query.r#type {
+            Some(Type::MulticastGroupEntry(group)) => {
+                Ok(
+                    select(&self.groups, "multicast group", group.multicast_group_id)?
+                        .map(|entry| wrap(Type::MulticastGroupEntry(entry)))
+                        .collect(),
+                )
+            }
+            Some(Type::CloneSessionEntry(session)) => {
+                Ok(select(&self.sessions, "clone session", session.session_id)?
+                    .map(|entry| wrap(Type::CloneSessionEntry(entry)))
+                    .collect())
+            }
+            None => Err(Fault::invalid("the replication entry has no type")),
+        }
+    }
+
+    /// Removes all entries from the switch.
+    pub(super) fn clear(&mut self, switch: &Switch) {
+        for group in switch.multicast_groups() {
+            switch.delete_multicast_group(group.id);
+        }
+        for session in switch.clone_sessions() {
+            switch.delete_clone_session(session.id);
+        }
+        *self = Self::default();
+    }
+}
+
+fn select<'m, T: Clone>(
+    map: &'m BTreeMap<u32, T>,
+    what: &str,
+    id: u32,
+) -> Outcome<Box<dyn Iterator<Item = T> + 'm>> {
+    if id == 0 {
+        return Ok(Box::new(map.values().cloned()));
+    }
+    let found = map
+        .get(&id)
+        .ok_or_else(|| Fault::not_found(format!("there is no {what} {id}")))?;
+    Ok(Box::new(std::iter::once(found.clone())))
+}
+
+fn check_existence(place: &str, kind: UpdateType, exists: bool) -> Outcome<()> {
+    match (kind, exists) {
+        (UpdateType::Insert, true) => Err(Fault::new(
+            Code::AlreadyExists,
+            format!("{place} exists already"),
+        )),
+        (UpdateType::Modify | UpdateType::Delete, false) => {
+            Err(Fault::not_found(format!("{place} does not exist")))
+        }
+        (UpdateType::Unspecified, _) => Err(Fault::invalid("the update has no type")),
+        _ => Ok(()),
+    }
+}
+
+fn decode_replicas(
+    place: &str,
+    switch: &Switch,
+    replicas: &[p4::Replica],
+) -> Outcome<Vec<Replica>> {
+    let mut seen = BTreeSet::new();
+    replicas
+        .iter()
+        .map(|replica| {
+            if !replica.backup_replicas.is_empty() {
+                return Err(Fault::unimplemented(format!(
+                    "{place}: backup replicas are not supported"
+                )));
+            }
+            let port = match &replica.port_kind {
+                Some(PortKind::EgressPort(port)) => u64::from(*port),
+                Some(PortKind::Port(bytes)) => bytestring::to_u64(bytes, 32)
+                    .map_err(|error| Fault::value(format!("{place}: port"), &error))?,
+                None => return Err(Fault::invalid(format!("{place}: a replica has no port"))),
+            };
+            let port = match (port, switch.config().cpu_port) {
+                (SDN_PORT_CPU, Some(cpu)) => cpu,
+                _ => u16::try_from(port)
+                    .ok()
+                    .filter(|port| *port < 512)
+                    .ok_or_else(|| Fault::invalid(format!("{place}: there is no port {port}")))?,
+            };
+            let instance = u16::try_from(replica.instance).map_err(|_| {
+                Fault::invalid(format!(
+                    "{place}: instance {} is too great",
+                    replica.instance
+                ))
+            })?;
+            if !seen.insert((port, instance)) {
+                return Err(Fault::invalid(format!(
+                    "{place}: port {port} with instance {instance} is given twice"
+                )));
+            }
+            Ok(Replica { instance, port })
+        })
+        .collect()
+}

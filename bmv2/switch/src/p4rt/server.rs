@@ -1,0 +1,377 @@
+//! The state behind the six calls, without gRPC.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwapOption;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::status::with_update_errors;
+use parking_lot::{Mutex, RwLock};
+use tonic::{Code, Status};
+
+use super::arbitration::{Arbitration, StreamId, election_id, role_name};
+use super::digest::Digests;
+use super::fault::{Fault, Outcome, error_of};
+use super::pipeline::verify;
+use super::streams::Streams;
+use super::target::{Pipeline, Target};
+use super::{Mode, ServerConfig, write};
+use crate::ports::{Clock, DataPlane};
+use crate::{Program, Switch};
+
+/// What was committed, and what was saved for a later commit.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    pub(super) committed: Option<Target>,
+    saved: Option<Saved>,
+}
+
+#[derive(Debug)]
+struct Saved {
+    pipeline: Pipeline,
+    program: Program,
+}
+
+/// Shared by the calls, the notifier and the packet path.
+///
+/// Locks are taken in this order: `control`, `arbitration`, then the streams.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) config: ServerConfig,
+    pub(super) switch: Arc<Switch>,
+    pub(super) clock: Clock,
+    pub(super) control: RwLock<Control>,
+    pub(super) arbitration: Mutex<Arbitration>,
+    pub(super) streams: Streams,
+    pub(super) digests: Mutex<Digests>,
+    /// The committed pipeline, for those who must not wait for `control`.
+    pub(super) pipeline: ArcSwapOption<Pipeline>,
+    pub(super) has_primary: AtomicBool,
+    pub(super) plane: OnceLock<Weak<DataPlane>>,
+}
+
+impl Server {
+    pub(super) fn new(config: ServerConfig, switch: Arc<Switch>, clock: Clock) -> Self {
+        Self {
+            config,
+            switch,
+            clock,
+            control: RwLock::default(),
+            arbitration: Mutex::new(Arbitration::new(
+                config.device_id,
+                config.mode,
+                config.max_streams,
+            )),
+            streams: Streams::default(),
+            digests: Mutex::default(),
+            pipeline: ArcSwapOption::empty(),
+            has_primary: AtomicBool::new(false),
+            plane: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn check_device(&self, device: u64) -> Outcome<()> {
+        if device == self.config.device_id {
+            Ok(())
+        } else {
+            Err(Fault::not_found(format!(
+                "this switch is device {}, not {device}",
+                self.config.device_id
+            )))
+        }
+    }
+
+    /// Handles an arbitration message; an error ends the stream. Writes that
+    /// have begun end before the new primary hears of it.
+    pub(super) fn arbitrate(
+        &self,
+        stream: StreamId,
+        message: &p4::MasterArbitrationUpdate,
+    ) -> Outcome<()> {
+        let _control = self.control.write();
+        let mut arbitration = self.arbitration.lock();
+        let notices = arbitration.update(stream, message)?;
+        let has_primary = !arbitration.primaries().is_empty();
+        self.has_primary.store(has_primary, Ordering::Release);
+        self.streams.notify(notices);
+        Ok(())
+    }
+
+    pub(super) fn disconnect(&self, stream: StreamId) {
+        let mut arbitration = self.arbitration.lock();
+        let notices = arbitration.disconnect(stream);
+        let has_primary = !arbitration.primaries().is_empty();
+        self.has_primary.store(has_primary, Ordering::Release);
+        self.streams.notify(notices);
+    }
+
+    fn authorize(&self, role: &str, role_id: u64, id: Option<&p4::Uint128>) -> Outcome<()> {
+        let role = role_name(role, role_id);
+        self.arbitration.lock().authorize(&role, election_id(id))
+    }
+
+    pub(super) fn write(&self, request: p4::WriteRequest) -> Result<(), Status> {
+        self.check_device(request.device_id)?;
+        let mut control = self.control.write();
+        self.authorize(&request.role, request.role_id, request.election_id.as_ref())?;
+        let target = control.committed.as_mut().ok_or_else(no_pipeline)?;
+        let now = self.clock.now();
+        let outcomes = match Atomicity::try_from(request.atomicity) {
+            Ok(Atomicity::ContinueOnError) => write::execute(target, now, request.updates),
+            Ok(Atomicity::RollbackOnError) => {
+                super::rollback::execute(target, now, request.updates)
+            }
+            Ok(Atomicity::DataplaneAtomic) => {
+                return Err(Status::unimplemented(
+                    "DATAPLANE_ATOMIC is not supported; use ROLLBACK_ON_ERROR",
+                ));
+            }
+            Err(_) => return Err(Status::invalid_argument("the atomicity is unknown")),
+        };
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        if failed == 0 {
+            return Ok(());
+        }
+        let errors: Vec<_> = outcomes.iter().map(error_of).collect();
+        let message = format!("{failed} of {} updates failed", errors.len());
+        Err(with_update_errors(message, &errors))
+    }
+
+    pub(super) fn set_pipeline(
+        &self,
+        request: p4::SetForwardingPipelineConfigRequest,
+    ) -> Result<(), Status> {
+        self.check_device(request.device_id)?;
+        let authorize =
+            || self.authorize(&request.role, request.role_id, request.election_id.as_ref());
+        authorize()?;
+        let action = request.action();
+        if action == Action::Unspecified {
+            return Err(Status::invalid_argument("the action is missing or unknown"));
+        }
+        if action == Action::Commit {
+            if request.config.is_some() {
+                return Err(Status::invalid_argument("COMMIT takes no config"));
+            }
+            let mut control = self.control.write();
+            authorize()?;
+            let saved = control
+                .saved
+                .take()
+                .ok_or_else(|| Status::not_found("no config was saved with VERIFY_AND_SAVE"))?;
+            self.commit(&mut control, saved.pipeline, saved.program);
+            return Ok(());
+        }
+        // Loading takes a while: not under the lock.
+        let (pipeline, program) = verify(request.config)?;
+        if action == Action::Verify {
+            return Ok(());
+        }
+        let mut control = self.control.write();
+        authorize_again(
+            &self.arbitration,
+            &request.role,
+            request.role_id,
+            request.election_id,
+        )?;
+        match action {
+            Action::VerifyAndSave => control.saved = Some(Saved { pipeline, program }),
+            Action::ReconcileAndCommit => self.reconcile(&mut control, pipeline, program)?,
+            _ => self.commit(&mut control, pipeline, program),
+        }
+        Ok(())
+    }
+
+    /// Installs a program from the command line.
+    pub(super) fn preload(&self, config: p4::ForwardingPipelineConfig) -> Outcome<()> {
+        let (pipeline, program) = verify(Some(config))?;
+        self.commit(&mut self.control.write(), pipeline, program);
+        Ok(())
+    }
+
+    fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
+        let pipeline = Arc::new(pipeline);
+        self.switch.install(program);
+        let mut target = Target::new(Arc::clone(&self.switch), Arc::clone(&pipeline));
+        match self.config.mode {
+            // The specification: forwarding state is cleared.
+            Mode::Strict => Arc::make_mut(&mut target.replication).clear(&self.switch),
+            Mode::Compat => {
+                if let Some(old) = control.committed.take() {
+                    target.replication = old.replication;
+                }
+            }
+        }
+        control.committed = Some(target);
+        control.saved = None;
+        self.digests.lock().clear();
+        self.pipeline.store(Some(pipeline));
+        tracing::info!("pipeline committed");
+    }
+
+    fn reconcile(
+        &self,
+        control: &mut Control,
+        pipeline: Pipeline,
+        program: Program,
+    ) -> Outcome<()> {
+        let Some(target) = control.committed.as_mut() else {
+            self.commit(control, pipeline, program);
+            return Ok(());
+        };
+        let same = target.pipeline.device_config == pipeline.device_config
+            && target.pipeline.p4info == pipeline.p4info;
+        if !same {
+            return Err(Fault::unimplemented(
+                "RECONCILE_AND_COMMIT with another program is not supported yet",
+            ));
+        }
+        let pipeline = Arc::new(pipeline);
+        target.pipeline = Arc::clone(&pipeline);
+        control.saved = None;
+        self.pipeline.store(Some(pipeline));
+        Ok(())
+    }
+
+    pub(super) fn get_pipeline(
+        &self,
+        request: &p4::GetForwardingPipelineConfigRequest,
+    ) -> Outcome<p4::GetForwardingPipelineConfigResponse> {
+        use p4::get_forwarding_pipeline_config_request::ResponseType;
+        self.check_device(request.device_id)?;
+        let kind = ResponseType::try_from(request.response_type)
+            .map_err(|_| Fault::invalid("the response_type is unknown"))?;
+        let control = self.control.read();
+        let saved = control.saved.as_ref().map(|saved| &saved.pipeline);
+        let committed = control.committed.as_ref().map(|t| t.pipeline.as_ref());
+        let Some(pipeline) = saved.or(committed) else {
+            return match self.config.mode {
+                Mode::Strict => Ok(p4::GetForwardingPipelineConfigResponse { config: None }),
+                Mode::Compat => Err(Fault::new(
+                    Code::FailedPrecondition,
+                    "no forwarding pipeline config has been set for this device",
+                )),
+            };
+        };
+        let with_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
+        let with_program = matches!(
+            kind,
+            ResponseType::All | ResponseType::DeviceConfigAndCookie
+        );
+        let cookie = pipeline.cookie;
+        Ok(p4::GetForwardingPipelineConfigResponse {
+            config: Some(p4::ForwardingPipelineConfig {
+                p4info: with_p4info.then(|| pipeline.p4info.clone()),
+                p4_device_config: if with_program {
+                    pipeline.device_config.clone()
+                } else {
+                    Vec::new()
+                },
+                cookie: cookie.map(|cookie| p4::forwarding_pipeline_config::Cookie { cookie }),
+            }),
+        })
+    }
+
+    /// Handles a packet from a controller.
+    pub(super) fn packet_out(&self, stream: StreamId, packet: &p4::PacketOut) -> Outcome<()> {
+        if !self.arbitration.lock().is_primary(stream) {
+            return Err(Fault::denied("only the primary may send packets"));
+        }
+        let cpu_port = self.switch.config().cpu_port.ok_or_else(|| {
+            Fault::new(
+                Code::FailedPrecondition,
+                "the switch has no CPU port; start it with --cpu-port",
+            )
+        })?;
+        let pipeline = self.pipeline.load();
+        let pipeline = pipeline.as_ref().ok_or_else(no_pipeline)?;
+        let bytes = match &pipeline.binding.packet_out {
+            Some(header) => header.build(&packet.metadata, &packet.payload)?,
+            None if packet.metadata.is_empty() => packet.payload.clone(),
+            None => {
+                return Err(Fault::invalid(
+                    "P4Info describes no packet_out header, so there can be no metadata",
+                ));
+            }
+        };
+        let plane = self.plane.get().and_then(Weak::upgrade);
+        let plane = plane
+            .ok_or_else(|| Fault::new(Code::Unavailable, "the switch is starting or stopping"))?;
+        if plane.inject(cpu_port, bytes) {
+            Ok(())
+        } else {
+            Err(Fault::new(
+                Code::ResourceExhausted,
+                "too many packets wait to be sent",
+            ))
+        }
+    }
+
+    /// Sends a packet of the data plane to the primaries.
+    pub(super) fn packet_in(&self, packet: &[u8]) {
+        let pipeline = self.pipeline.load();
+        let header = pipeline
+            .as_ref()
+            .and_then(|pipeline| pipeline.binding.packet_in.as_ref());
+        let (metadata, payload) = match header.map(|header| header.split(packet)) {
+            Some(Some(parts)) => parts,
+            Some(None) => {
+                tracing::warn!(
+                    length = packet.len(),
+                    "a packet for the controller is shorter than its packet_in header"
+                );
+                (Vec::new(), packet)
+            }
+            None => (Vec::new(), packet),
+        };
+        let message = p4::PacketIn {
+            payload: payload.to_vec(),
+            metadata,
+        };
+        self.to_primaries(p4::stream_message_response::Update::Packet(message));
+    }
+
+    /// Sends a message to the primary of every role.
+    pub(super) fn to_primaries(&self, update: p4::stream_message_response::Update) {
+        let primaries = self.arbitration.lock().primaries();
+        for stream in primaries {
+            self.streams.send(stream, update.clone());
+        }
+    }
+
+    /// Takes the acknowledgement of a digest list.
+    pub(super) fn digest_ack(&self, stream: StreamId, ack: &p4::DigestListAck) -> Outcome<()> {
+        if !self.arbitration.lock().is_primary(stream) {
+            return Err(Fault::denied("only the primary acknowledges digests"));
+        }
+        let pipeline = self.pipeline.load();
+        let known = pipeline
+            .as_ref()
+            .is_some_and(|pipeline| pipeline.binding.digests.contains_key(&ack.digest_id));
+        if !known {
+            return Err(super::binding::unknown("digest", ack.digest_id));
+        }
+        self.digests.lock().acknowledge(ack.digest_id, ack.list_id);
+        Ok(())
+    }
+}
+
+fn authorize_again(
+    arbitration: &Mutex<Arbitration>,
+    role: &str,
+    role_id: u64,
+    id: Option<p4::Uint128>,
+) -> Outcome<()> {
+    let role = role_name(role, role_id);
+    let id = election_id(id.as_ref());
+    arbitration.lock().authorize(&role, id)
+}
+
+pub(super) fn no_pipeline() -> Fault {
+    Fault::new(
+        Code::FailedPrecondition,
+        "no forwarding pipeline config has been set for this device",
+    )
+}

@@ -1,0 +1,320 @@
+//! The gRPC service.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::Stream;
+use p4runtime_proto::API_VERSION;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
+use p4runtime_proto::p4::v1::stream_message_request::Update as Incoming;
+use p4runtime_proto::p4::v1::stream_message_response::Update as Reply;
+use p4runtime_proto::status::with_update_errors;
+use parking_lot::RwLockReadGuard;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use super::arbitration::StreamId;
+use super::fault::{Fault, Outcome, error_of};
+use super::read;
+use super::server::{Control, Server, no_pipeline};
+use super::streams::Outgoing;
+use super::target::Target;
+
+/// Updates that are carried out on the thread that received them; larger
+/// batches go to a thread that may take its time.
+const INLINE_UPDATES: usize = 64;
+/// Entities in one message of an answer.
+const CHUNK: usize = 512;
+/// Messages of an answer that are made while writes wait.
+const CHUNKS_AT_ONCE: usize = 64;
+
+/// Implements the calls on the shared state.
+#[derive(Debug, Clone)]
+pub(super) struct Service {
+    pub(super) server: Arc<Server>,
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!(%error, "a call failed");
+            Err(Status::internal("the call failed inside the switch"))
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    async fn write(
+        &self,
+        request: Request<p4::WriteRequest>,
+    ) -> Result<Response<p4::WriteResponse>, Status> {
+        let request = request.into_inner();
+        if request.updates.len() <= INLINE_UPDATES {
+            self.server.write(request)?;
+        } else {
+            let server = Arc::clone(&self.server);
+            blocking(move || server.write(request)).await?;
+        }
+        Ok(Response::new(p4::WriteResponse {}))
+    }
+
+    type ReadStream = ReceiverStream<Result<p4::ReadResponse, Status>>;
+
+    async fn read(
+        &self,
+        request: Request<p4::ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.server.check_device(request.device_id)?;
+        if self.server.control.read().committed.is_none() {
+            return Err(no_pipeline().into());
+        }
+        let (sender, receiver) = mpsc::channel(4);
+        let server = Arc::clone(&self.server);
+        tokio::task::spawn_blocking(move || answer(&server, &request, &sender));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
+        let server = Arc::clone(&self.server);
+        blocking(move || server.set_pipeline(request.into_inner())).await?;
+        Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
+        let response = self.server.get_pipeline(&request.into_inner())?;
+        Ok(Response::new(response))
+    }
+
+    type StreamChannelStream =
+        Pin<Box<dyn Stream<Item = Result<p4::StreamMessageResponse, Status>> + Send>>;
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4::StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let (id, outgoing): (StreamId, Outgoing) = self.server.streams.open();
+        let server = Arc::clone(&self.server);
+        tokio::spawn(serve_stream(server, id, request.into_inner()));
+        Ok(Response::new(Box::pin(outgoing)))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<p4::CapabilitiesRequest>,
+    ) -> Result<Response<p4::CapabilitiesResponse>, Status> {
+        let device = request.into_inner().device_id;
+        if device != 0 {
+            self.server.check_device(device)?;
+        }
+        Ok(Response::new(p4::CapabilitiesResponse {
+            p4runtime_api_version: API_VERSION.into(),
+            experimental: None,
+        }))
+    }
+}
+
+async fn serve_stream(
+    server: Arc<Server>,
+    id: StreamId,
+    mut incoming: Streaming<p4::StreamMessageRequest>,
+) {
+    let mut error = None;
+    loop {
+        let message = match incoming.message().await {
+            Ok(Some(message)) => message,
+            Ok(None) => break,
+            Err(status) => {
+                tracing::debug!(%status, "a controller's stream broke");
+                break;
+            }
+        };
+        match message.update {
+            Some(Incoming::Arbitration(update)) => {
+                let server = Arc::clone(&server);
+                let result =
+                    blocking(move || server.arbitrate(id, &update).map_err(Status::from)).await;
+                if let Err(status) = result {
+                    error = Some(status);
+                    break;
+                }
+            }
+            Some(Incoming::Packet(packet)) => {
+                if let Err(fault) = server.packet_out(id, &packet) {
+                    report_packet_out(&server, id, fault, packet);
+                }
+            }
+            Some(Incoming::DigestAck(ack)) => {
+                if let Err(fault) = server.digest_ack(id, &ack) {
+                    let details =
+                        p4::stream_error::Details::DigestListAck(p4::DigestListAckError {
+                            digest_list_ack: Some(ack),
+                        });
+                    report(&server, id, fault, details);
+                }
+            }
+            Some(Incoming::Other(other)) => {
+                let fault = Fault::unimplemented("no message of this type is known");
+                let details =
+                    p4::stream_error::Details::Other(p4::StreamOtherError { other: Some(other) });
+                report(&server, id, fault, details);
+            }
+            None => {
+                let fault = Fault::invalid("the message has no update");
+                let details = p4::stream_error::Details::Other(p4::StreamOtherError::default());
+                report(&server, id, fault, details);
+            }
+        }
+    }
+    server.streams.close(id, error);
+    server.disconnect(id);
+}
+
+/// Reports what befell a packet-out. The packet goes back with it, but not a
+/// long payload.
+fn report_packet_out(server: &Server, id: StreamId, fault: Fault, mut packet: p4::PacketOut) {
+    packet.payload.truncate(256);
+    let details = p4::stream_error::Details::PacketOut(p4::PacketOutError {
+        packet_out: Some(packet),
+    });
+    report(server, id, fault, details);
+}
+
+fn report(server: &Server, id: StreamId, fault: Fault, details: p4::stream_error::Details) {
+    server.streams.send(
+        id,
+        Reply::Error(p4::StreamError {
+            canonical_code: fault.code as i32,
+            message: fault.message,
+            details: Some(details),
+            ..p4::StreamError::default()
+        }),
+    );
+}
+
+type Sender = mpsc::Sender<Result<p4::ReadResponse, Status>>;
+
+/// Answers all queries of a Read, then ends the stream.
+///
+/// Writes wait until the first [`CHUNKS_AT_ONCE`] messages are made, so an
+/// answer up to that length shows one state; what follows may also show writes
+/// that were made meanwhile.
+fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
+    let control = server.control.read();
+    let Some(target) = control.committed.clone() else {
+        let _ = sender.blocking_send(Err(no_pipeline().into()));
+        return;
+    };
+    let mut chunks = Chunks {
+        server,
+        target: &target,
+        lock: Some(control),
+        entities: Vec::new(),
+        waiting: Vec::new(),
+        sender,
+        stopped: None,
+    };
+    let now = server.clock.now();
+    let mode = server.config.mode;
+    let mut outcomes: Vec<Outcome<()>> = Vec::with_capacity(request.entities.len());
+    for query in &request.entities {
+        let mut take = |entity| chunks.push(entity);
+        outcomes.push(read::answer(&target, mode, now, query, &mut take));
+        if chunks.stopped.is_some() {
+            break;
+        }
+    }
+    chunks.finish();
+    if let Some(fault) = chunks.stopped {
+        let _ = sender.blocking_send(Err(fault.into()));
+        return;
+    }
+    let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    if failed > 0 {
+        let errors: Vec<_> = outcomes.iter().map(error_of).collect();
+        let message = format!("{failed} of {} queries failed", errors.len());
+        let _ = sender.blocking_send(Err(with_update_errors(message, &errors)));
+    }
+}
+
+/// Gathers entities into messages.
+struct Chunks<'s> {
+    server: &'s Server,
+    target: &'s Target,
+    /// Keeps writes out; released before the first message is sent, since a
+    /// client may take its time.
+    lock: Option<RwLockReadGuard<'s, Control>>,
+    entities: Vec<p4::Entity>,
+    waiting: Vec<p4::ReadResponse>,
+    sender: &'s Sender,
+    /// Why the answer cannot go on.
+    stopped: Option<Fault>,
+}
+
+impl Chunks<'_> {
+    fn push(&mut self, entity: Entity) -> Outcome<()> {
+        self.entities.push(p4::Entity {
+            entity: Some(entity),
+        });
+        if self.entities.len() >= CHUNK {
+            self.cut();
+            if self.waiting.len() >= CHUNKS_AT_ONCE {
+                self.send();
+            }
+        }
+        self.stopped.clone().map_or(Ok(()), Err)
+    }
+
+    fn cut(&mut self) {
+        let entities = std::mem::take(&mut self.entities);
+        self.waiting.push(p4::ReadResponse { entities });
+    }
+
+    fn send(&mut self) {
+        self.lock = None;
+        for message in self.waiting.drain(..) {
+            if self.sender.blocking_send(Ok(message)).is_err() {
+                self.stopped = Some(Fault::new(Code::Cancelled, "the client has left"));
+                return;
+            }
+        }
+        let current = self.server.pipeline.load();
+        let same = current
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, &self.target.pipeline));
+        if !same {
+            self.stopped = Some(Fault::new(
+                Code::Aborted,
+                "another pipeline was committed during the read",
+            ));
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        if !self.entities.is_empty() {
+            self.cut();
+        }
+        self.lock = None;
+        for message in self.waiting.drain(..) {
+            if self.sender.blocking_send(Ok(message)).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,656 @@
+//! Write: updates become operations on the switch, as many at once as
+//! possible, so that a batch of entries is published once.
+
+use std::sync::Arc;
+
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::update::Type as UpdateType;
+use tonic::Code;
+
+use super::binding::{Binding, TableBinding, unknown};
+use super::entry::{self, ActionUse};
+use super::fault::{Fault, Outcome};
+use super::target::{Marks, Target};
+use crate::{CounterTarget, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp};
+
+/// Carries out the updates in order; a failed one does not stop the rest.
+/// Returns one outcome for each.
+pub(super) fn execute(
+    target: &mut Target,
+    now: Timestamp,
+    updates: Vec<p4::Update>,
+) -> Vec<Outcome<()>> {
+    let pipeline = Arc::clone(&target.pipeline);
+    let mut batch = Batch {
+        outcomes: Vec::with_capacity(updates.len()),
+        ops: Vec::with_capacity(updates.len()),
+        owners: Vec::with_capacity(updates.len()),
+        binding: &pipeline.binding,
+        target,
+        now,
+    };
+    for update in updates {
+        batch.outcomes.push(Ok(()));
+        if let Err(fault) = batch.update(update) {
+            batch.fail(batch.outcomes.len() - 1, fault);
+        }
+    }
+    batch.flush();
+    batch.outcomes
+}
+
+struct Batch<'t> {
+    target: &'t mut Target,
+    binding: &'t Binding,
+    now: Timestamp,
+    /// Operations that wait to be carried out together.
+    ops: Vec<TableOp>,
+    /// Which update each of them belongs to.
+    owners: Vec<usize>,
+    outcomes: Vec<Outcome<()>>,
+}
+
+impl Batch<'_> {
+    fn fail(&mut self, update: usize, fault: Fault) {
+        if self.outcomes[update].is_ok() {
+            self.outcomes[update] = Err(fault);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.ops.is_empty() {
+            return;
+        }
+        let results = self.target.switch.apply(self.now, &self.ops);
+        self.ops.clear();
+        let owners = std::mem::take(&mut self.owners);
+        for (owner, result) in owners.iter().zip(results) {
+            if let Err(error) = result {
+                self.fail(*owner, error.into());
+            }
+        }
+        self.owners = owners;
+        self.owners.clear();
+    }
+
+    /// Adds an operation of the current update.
+    fn push(&mut self, op: TableOp) {
+        self.ops.push(op);
+        self.owners.push(self.outcomes.len() - 1);
+    }
+
+    fn update(&mut self, update: p4::Update) -> Outcome<()> {
+        let kind = update.r#type();
+        if kind == UpdateType::Unspecified {
+            return Err(Fault::invalid("the update has no type"));
+        }
+        let entity = update
+            .entity
+            .and_then(|entity| entity.entity)
+            .ok_or_else(|| Fault::invalid("the update has no entity"))?;
+        match entity {
+            Entity::TableEntry(entry) => self.table_entry(kind, entry),
+            Entity::CounterEntry(counter) => self.counter(kind, &counter),
+            Entity::DirectCounterEntry(counter) => self.direct_counter(kind, &counter),
+            Entity::MeterEntry(meter) => self.meter(kind, &meter),
+            Entity::DirectMeterEntry(meter) => self.direct_meter(kind, &meter),
+            Entity::RegisterEntry(register) => self.register(kind, &register),
+            Entity::ActionProfileMember(member) => {
+                self.flush();
+                let Target {
+                    profiles, switch, ..
+                } = self.target;
+                Arc::make_mut(profiles).write_member(self.binding, switch, self.now, kind, &member)
+            }
+            Entity::ActionProfileGroup(group) => {
+                self.flush();
+                let Target {
+                    profiles, switch, ..
+                } = self.target;
+                Arc::make_mut(profiles).write_group(self.binding, switch, self.now, kind, group)
+            }
+            Entity::PacketReplicationEngineEntry(entry) => {
+                let Target {
+                    replication,
+                    switch,
+                    ..
+                } = self.target;
+                Arc::make_mut(replication).write(switch, kind, entry)
+            }
+            Entity::DigestEntry(digest) => self.digest(kind, digest),
+            Entity::ValueSetEntry(set) => {
+                let name = self.binding.value_sets.get(&set.value_set_id);
+                let name = name.ok_or_else(|| unknown("value set", set.value_set_id))?;
+                Err(Fault::unimplemented(format!(
+                    "value set {name}: value sets cannot be written yet"
+                )))
+            }
+            Entity::ExternEntry(_) => Err(Fault::unimplemented(
+                "v1model has no externs that are accessed as ExternEntry",
+            )),
+        }
+    }
+
+    fn table_entry(&mut self, kind: UpdateType, entry: p4::TableEntry) -> Outcome<()> {
+        let binding = self.binding;
+        let table = binding.table(entry.table_id)?;
+        if kind != UpdateType::Delete {
+            check_entry(table, &entry)?;
+        }
+        if entry.is_default_action {
+            return self.default_entry(table, kind, entry);
+        }
+        let key = entry::decode_key(table, &entry)?;
+        if table.fields.is_empty() {
+            return Err(Fault::invalid(format!(
+                "table {}: it has no key, so only its default action can be written",
+                table.name
+            )));
+        }
+        if table.profile.is_some() {
+            return self.indirect_entry(table, kind, entry, key);
+        }
+        match kind {
+            UpdateType::Delete => {
+                self.push(TableOp::Delete {
+                    table: table.core,
+                    key,
+                });
+                Ok(())
+            }
+            UpdateType::Modify if entry.action.is_none() => {
+                self.direct_resources(table, key, &entry)
+            }
+            _ => {
+                let action = match entry.action.as_ref().and_then(|a| a.r#type.as_ref()) {
+                    Some(p4::table_action::Type::Action(action)) => {
+                        EntryAction::Call(entry::decode_action(table, action, ActionUse::Entry)?)
+                    }
+                    Some(_) => {
+                        return Err(Fault::invalid(format!(
+                            "table {}: it has no action profile, so an entry needs an action",
+                            table.name
+                        )));
+                    }
+                    None => {
+                        return Err(Fault::invalid(format!(
+                            "table {}: the entry has no action",
+                            table.name
+                        )));
+                    }
+                };
+                self.store_entry(table, kind, entry, key, action)
+            }
+        }
+    }
+
+    /// Adds the operations for an entry whose action is known.
+    fn store_entry(
+        &mut self,
+        table: &TableBinding,
+        kind: UpdateType,
+        entry: p4::TableEntry,
+        key: EntryKey,
+        action: EntryAction,
+    ) -> Outcome<()> {
+        let idle_timeout_ns = entry::decode_idle_timeout(table, &entry)?;
+        let counter = entry.counter_data.as_ref().map(entry::decode_counter);
+        let counter = counter.transpose()?;
+        let meter = entry.meter_config.as_ref().map(entry::decode_meter);
+        let meter = meter.transpose()?;
+        let needs_key = counter.is_some() || table.has_meter;
+        let key_again = needs_key.then(|| key.clone());
+        let stored = TableEntry {
+            key,
+            action,
+            idle_timeout_ns,
+            cookie: entry.controller_metadata,
+            metadata: entry.metadata,
+        };
+        self.push(match kind {
+            UpdateType::Insert => TableOp::Insert {
+                table: table.core,
+                entry: stored,
+            },
+            _ => TableOp::Modify {
+                table: table.core,
+                entry: stored,
+            },
+        });
+        let Some(key) = key_again else {
+            return Ok(());
+        };
+        if let Some(value) = counter {
+            self.push(TableOp::WriteCounter {
+                target: CounterTarget::Direct {
+                    table: table.core,
+                    key: key.clone(),
+                },
+                value,
+            });
+        }
+        if table.has_meter && (meter.is_some() || kind == UpdateType::Modify) {
+            self.push(TableOp::ConfigureMeter {
+                target: MeterTarget::Direct {
+                    table: table.core,
+                    key,
+                },
+                config: meter,
+            });
+        }
+        Ok(())
+    }
+
+    /// MODIFY without an action: only the direct resources change.
+    fn direct_resources(
+        &mut self,
+        table: &TableBinding,
+        key: EntryKey,
+        entry: &p4::TableEntry,
+    ) -> Outcome<()> {
+        self.flush();
+        self.target.switch.get_entry(table.core, &key, self.now)?;
+        if let Some(data) = &entry.counter_data {
+            let value = entry::decode_counter(data)?;
+            self.push(TableOp::WriteCounter {
+                target: CounterTarget::Direct {
+                    table: table.core,
+                    key: key.clone(),
+                },
+                value,
+            });
+        }
+        if table.has_meter {
+            let config = entry.meter_config.as_ref().map(entry::decode_meter);
+            self.push(TableOp::ConfigureMeter {
+                target: MeterTarget::Direct {
+                    table: table.core,
+                    key,
+                },
+                config: config.transpose()?,
+            });
+        }
+        Ok(())
+    }
+
+    fn default_entry(
+        &mut self,
+        table: &TableBinding,
+        kind: UpdateType,
+        entry: p4::TableEntry,
+    ) -> Outcome<()> {
+        let invalid = |what: &str| Err(Fault::invalid(format!("table {}: {what}", table.name)));
+        if kind != UpdateType::Modify {
+            return invalid("the default entry can only be modified");
+        }
+        if !entry.r#match.is_empty() || entry.priority != 0 {
+            return invalid("the default entry has neither a match nor a priority");
+        }
+        if entry.idle_timeout_ns != 0 {
+            return invalid("the default entry has no idle timeout");
+        }
+        if entry.counter_data.is_some() || entry.meter_config.is_some() {
+            return Err(Fault::unimplemented(format!(
+                "table {}: the default entry has no direct counter and no direct meter",
+                table.name
+            )));
+        }
+        self.flush();
+        let op = match entry.action.and_then(|action| action.r#type) {
+            None => TableOp::ResetDefault { table: table.core },
+            Some(p4::table_action::Type::Action(action)) => TableOp::SetDefault {
+                table: table.core,
+                action: EntryAction::Call(entry::decode_action(
+                    table,
+                    &action,
+                    ActionUse::Default,
+                )?),
+            },
+            Some(p4::table_action::Type::ActionProfileMemberId(id)) => TableOp::SetDefault {
+                table: table.core,
+                action: EntryAction::Member(id),
+            },
+            Some(p4::table_action::Type::ActionProfileGroupId(id)) => TableOp::SetDefault {
+                table: table.core,
+                action: EntryAction::Group(id),
+            },
+            Some(p4::table_action::Type::ActionProfileActionSet(_)) => {
+                return invalid("the default entry cannot have an action set");
+            }
+        };
+        let marks = match op {
+            TableOp::ResetDefault { .. } => Marks::default(),
+            _ => Marks {
+                cookie: entry.controller_metadata,
+                metadata: entry.metadata,
+            },
+        };
+        self.apply_now(&[op])?;
+        Arc::make_mut(&mut self.target.default_marks).insert(table.id, marks);
+        Ok(())
+    }
+
+    /// Carries out operations at once; the first error is returned.
+    fn apply_now(&mut self, ops: &[TableOp]) -> Outcome<()> {
+        let results = self.target.switch.apply(self.now, ops);
+        results
+            .into_iter()
+            .try_for_each(|result| result.map_err(Fault::from))
+    }
+
+    /// An entry of a table with an action profile.
+    fn indirect_entry(
+        &mut self,
+        table: &TableBinding,
+        kind: UpdateType,
+        mut entry: p4::TableEntry,
+        key: EntryKey,
+    ) -> Outcome<()> {
+        self.flush();
+        let binding = self.binding;
+        let profile = binding.profile(table.profile.unwrap_or_default())?;
+        let current = self.target.switch.get_entry(table.core, &key, self.now);
+        let former = match (kind, current) {
+            (UpdateType::Insert, _) => None,
+            (_, Ok(state)) => Some(state.entry.action),
+            (_, Err(error)) => return Err(error.into()),
+        };
+        let action = match entry.action.take().and_then(|action| action.r#type) {
+            _ if kind == UpdateType::Delete => {
+                self.apply_now(&[TableOp::Delete {
+                    table: table.core,
+                    key,
+                }])?;
+                return self.release(table, former.as_ref());
+            }
+            None if kind == UpdateType::Modify => {
+                return self.direct_resources(table, key, &entry);
+            }
+            None => {
+                return Err(Fault::invalid(format!(
+                    "table {}: the entry has no action",
+                    table.name
+                )));
+            }
+            Some(p4::table_action::Type::Action(_)) => {
+                return Err(Fault::invalid(format!(
+                    "table {}: an entry refers to a member, a group or an action set of {}",
+                    table.name, profile.name
+                )));
+            }
+            Some(p4::table_action::Type::ActionProfileMemberId(id)) => {
+                Arc::make_mut(&mut self.target.profiles).check_manual(profile)?;
+                EntryAction::Member(id)
+            }
+            Some(p4::table_action::Type::ActionProfileGroupId(id)) => {
+                Arc::make_mut(&mut self.target.profiles).check_manual(profile)?;
+                if !profile.with_selector {
+                    return Err(Fault::invalid(format!(
+                        "table {}: {} has no selector, so no groups",
+                        table.name, profile.name
+                    )));
+                }
+                EntryAction::Group(id)
+            }
+            Some(p4::table_action::Type::ActionProfileActionSet(set)) => {
+                return self.one_shot(table, kind, entry, key, set, former.as_ref());
+            }
+        };
+        self.store_entry(table, kind, entry, key, action)?;
+        self.flush_current()?;
+        self.release(table, former.as_ref())
+    }
+
+    fn one_shot(
+        &mut self,
+        table: &TableBinding,
+        kind: UpdateType,
+        entry: p4::TableEntry,
+        key: EntryKey,
+        set: p4::ActionProfileActionSet,
+        former: Option<&EntryAction>,
+    ) -> Outcome<()> {
+        let binding = self.binding;
+        let profile = binding.profile(table.profile.unwrap_or_default())?;
+        let mut prepared =
+            Arc::make_mut(&mut self.target.profiles).prepare_one_shot(profile, table, &set)?;
+        let ops = std::mem::take(&mut prepared.ops);
+        let stored = self
+            .apply_now(&ops)
+            .and_then(|()| {
+                let group = EntryAction::Group(prepared.group);
+                self.store_entry(table, kind, entry, key, group)
+            })
+            .and_then(|()| self.flush_current());
+        if let Err(fault) = stored {
+            // Some of these were never inserted; that is no further error.
+            let _ = self.apply_now(&prepared.undo(profile.core));
+            return Err(fault);
+        }
+        let profiles = Arc::make_mut(&mut self.target.profiles);
+        profiles.commit_one_shot(profile, prepared, set);
+        self.release(table, former)
+    }
+
+    /// Carries out what waits and returns what befell the current update.
+    fn flush_current(&mut self) -> Outcome<()> {
+        self.flush();
+        match self.outcomes.last() {
+            Some(outcome) => outcome.clone(),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the action set that an entry no longer uses.
+    fn release(&mut self, table: &TableBinding, former: Option<&EntryAction>) -> Outcome<()> {
+        let binding = self.binding;
+        let profile = binding.profile(table.profile.unwrap_or_default())?;
+        let Some(former) = former else {
+            return Ok(());
+        };
+        let ops = Arc::make_mut(&mut self.target.profiles).release_one_shot(profile, former);
+        self.apply_now(&ops)
+    }
+
+    fn counter(&mut self, kind: UpdateType, counter: &p4::CounterEntry) -> Outcome<()> {
+        let bound = self.binding.counters.get(&counter.counter_id);
+        let bound = bound.ok_or_else(|| unknown("counter", counter.counter_id))?;
+        only_modify(kind, &bound.name)?;
+        let index = entry::decode_index(&bound.name, counter.index.as_ref(), bound.size)?;
+        if let Some(data) = &counter.data {
+            let value = entry::decode_counter(data)?;
+            self.push(TableOp::WriteCounter {
+                target: CounterTarget::Indexed {
+                    counter: bound.core,
+                    index,
+                },
+                value,
+            });
+        }
+        Ok(())
+    }
+
+    fn meter(&mut self, kind: UpdateType, meter: &p4::MeterEntry) -> Outcome<()> {
+        let bound = self.binding.meters.get(&meter.meter_id);
+        let bound = bound.ok_or_else(|| unknown("meter", meter.meter_id))?;
+        only_modify(kind, &bound.name)?;
+        no_colour_counters(&bound.name, meter.counter_data.as_ref())?;
+        let index = entry::decode_index(&bound.name, meter.index.as_ref(), bound.size)?;
+        let config = meter.config.as_ref().map(entry::decode_meter);
+        self.push(TableOp::ConfigureMeter {
+            target: MeterTarget::Indexed {
+                meter: bound.core,
+                index,
+            },
+            config: config.transpose()?,
+        });
+        Ok(())
+    }
+
+    fn direct_counter(
+        &mut self,
+        kind: UpdateType,
+        counter: &p4::DirectCounterEntry,
+    ) -> Outcome<()> {
+        let (table, entry) = direct_table(self.binding, counter.table_entry.as_ref())?;
+        only_modify(kind, &table.name)?;
+        if !table.has_counter {
+            return Err(Fault::invalid(format!(
+                "table {}: it has no direct counter",
+                table.name
+            )));
+        }
+        let key = entry::decode_key(table, entry)?;
+        match &counter.data {
+            Some(data) => {
+                let value = entry::decode_counter(data)?;
+                self.push(TableOp::WriteCounter {
+                    target: CounterTarget::Direct {
+                        table: table.core,
+                        key,
+                    },
+                    value,
+                });
+            }
+            None => {
+                self.flush();
+                self.target.switch.get_entry(table.core, &key, self.now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn direct_meter(&mut self, kind: UpdateType, meter: &p4::DirectMeterEntry) -> Outcome<()> {
+        let (table, entry) = direct_table(self.binding, meter.table_entry.as_ref())?;
+        only_modify(kind, &table.name)?;
+        if !table.has_meter {
+            return Err(Fault::invalid(format!(
+                "table {}: it has no direct meter",
+                table.name
+            )));
+        }
+        no_colour_counters(&table.name, meter.counter_data.as_ref())?;
+        let config = meter.config.as_ref().map(entry::decode_meter);
+        let key = entry::decode_key(table, entry)?;
+        self.push(TableOp::ConfigureMeter {
+            target: MeterTarget::Direct {
+                table: table.core,
+                key,
+            },
+            config: config.transpose()?,
+        });
+        Ok(())
+    }
+
+    fn register(&mut self, kind: UpdateType, register: &p4::RegisterEntry) -> Outcome<()> {
+        let id = register.register_id;
+        let bound = self.binding.registers.get(&id);
+        let bound = bound.ok_or_else(|| unknown("register", id))?;
+        only_modify(kind, &bound.name)?;
+        let index = entry::decode_index(&bound.name, register.index.as_ref(), bound.size)?;
+        let data = register
+            .data
+            .as_ref()
+            .ok_or_else(|| Fault::invalid(format!("{}: the data is missing", bound.name)))?;
+        let value = bound.data.decode(data)?;
+        self.push(TableOp::WriteRegister {
+            register: bound.core,
+            index,
+            value,
+        });
+        Ok(())
+    }
+
+    fn digest(&mut self, kind: UpdateType, digest: p4::DigestEntry) -> Outcome<()> {
+        let id = digest.digest_id;
+        if !self.binding.digests.contains_key(&id) {
+            return Err(unknown("digest", id));
+        }
+        let digests = Arc::make_mut(&mut self.target.digests);
+        let exists = digests.contains_key(&id);
+        match (kind, exists) {
+            (UpdateType::Insert, true) => Err(Fault::new(
+                Code::AlreadyExists,
+                format!("digest {id} is switched on already"),
+            )),
+            (UpdateType::Modify | UpdateType::Delete, false) => {
+                Err(Fault::not_found(format!("digest {id} is not switched on")))
+            }
+            (UpdateType::Delete, true) => {
+                digests.remove(&id);
+                Ok(())
+            }
+            _ => {
+                let config = digest.config.unwrap_or_default();
+                if config.max_timeout_ns < 0
+                    || config.max_list_size < 0
+                    || config.ack_timeout_ns < 0
+                {
+                    return Err(Fault::invalid(format!(
+                        "digest {id}: its configuration has a negative number"
+                    )));
+                }
+                digests.insert(id, config);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
+    let invalid = |what: &str| Err(Fault::invalid(format!("table {}: {what}", table.name)));
+    if entry.is_const {
+        return invalid("is_const is for answers, not for requests");
+    }
+    if entry.time_since_last_hit.is_some() {
+        return invalid("time_since_last_hit is for answers, not for requests");
+    }
+    if table.is_const && !entry.is_default_action && entry.action.is_some() {
+        return Err(Fault::denied(format!(
+            "table {}: its entries are constant in the program",
+            table.name
+        )));
+    }
+    if entry.counter_data.is_some() && !table.has_counter {
+        return invalid("it has no direct counter");
+    }
+    if entry.meter_config.is_some() && !table.has_meter {
+        return invalid("it has no direct meter");
+    }
+    no_colour_counters(&table.name, entry.meter_counter_data.as_ref())
+}
+
+fn no_colour_counters(place: &str, data: Option<&p4::MeterCounterData>) -> Outcome<()> {
+    match data {
+        None => Ok(()),
+        Some(_) => Err(Fault::unimplemented(format!(
+            "{place}: there are no counters for each colour"
+        ))),
+    }
+}
+
+fn only_modify(kind: UpdateType, place: &str) -> Outcome<()> {
+    match kind {
+        UpdateType::Modify => Ok(()),
+        _ => Err(Fault::invalid(format!(
+            "{place}: it can only be modified, not inserted or deleted"
+        ))),
+    }
+}
+
+/// The table of a direct resource and the entry that names the cell.
+pub(super) fn direct_table<'b, 'e>(
+    binding: &'b Binding,
+    entry: Option<&'e p4::TableEntry>,
+) -> Outcome<(&'b TableBinding, &'e p4::TableEntry)> {
+    let entry = entry.ok_or_else(|| Fault::invalid("the table_entry is missing"))?;
+    let table = binding.table(entry.table_id)?;
+    if entry.is_default_action {
+        return Err(Fault::unimplemented(format!(
+            "table {}: the default entry has no direct counter and no direct meter",
+            table.name
+        )));
+    }
+    Ok((table, entry))
+}
