@@ -34,7 +34,14 @@ pub fn check(layout: &Layout) -> Result<Report> {
         report.faults.push(fault);
     }
 
-    let wanted = generate::render(layout)?;
+    let generate::Generated {
+        files: wanted,
+        document,
+    } = generate::render(layout)?;
+    if generate::document(layout)? != document {
+        let fault = "docs/table-contract.md does not fit P4Info: run `cargo xtask p4`".to_owned();
+        report.faults.push(fault);
+    }
     let present = generate::present(layout)?;
     for (name, content) in &wanted {
         if present.get(name) != Some(content) {

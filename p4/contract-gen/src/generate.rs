@@ -14,11 +14,20 @@ use crate::{model, render, source};
 /// Files by their name in the folder of generated sources.
 pub type Files = BTreeMap<String, String>;
 
-/// Renders all files from what lies in the P4 folder.
+/// All that is generated.
+#[derive(Debug)]
+pub struct Generated {
+    /// The Rust sources.
+    pub files: Files,
+    /// docs/table-contract.md with the generated part up to date.
+    pub document: String,
+}
+
+/// Renders everything from what lies in the P4 folder.
 ///
 /// # Errors
 /// When an input is missing or not of the promised form, or `rustfmt` fails.
-pub fn render(layout: &Layout) -> Result<Files> {
+pub fn render(layout: &Layout) -> Result<Generated> {
     let text = layout.read_text(layout::P4INFO)?;
     let constants = source::constants(&layout.read_text("include/constants.p4")?)
         .context("include/constants.p4")?;
@@ -40,15 +49,27 @@ pub fn render(layout: &Layout) -> Result<Files> {
     for (name, content) in &mut files {
         *content = format(content).with_context(|| format!("generated {name}"))?;
     }
-    Ok(files)
+    let path = layout.document();
+    let document = render::doc::insert(&document(layout)?, &render::doc::render(&contract))
+        .with_context(|| format!("{} has no generated part", path.display()))?;
+    Ok(Generated { files, document })
 }
 
-/// Writes the files and removes others in the folder that are no longer
-/// generated.
+/// The document as it lies there.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn document(layout: &Layout) -> Result<String> {
+    let path = layout.document();
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Writes everything and removes sources that are no longer generated.
 ///
 /// # Errors
 /// When a file cannot be written or removed.
-pub fn write(layout: &Layout, files: &Files) -> Result<()> {
+pub fn write(layout: &Layout, generated: &Generated) -> Result<()> {
+    let Generated { files, document } = generated;
     for name in present(layout)?.keys() {
         if !files.contains_key(name) {
             let path = layout.generated().join(name);
@@ -65,7 +86,8 @@ pub fn write(layout: &Layout, files: &Files) -> Result<()> {
         std::fs::write(&path, content)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(())
+    let path = layout.document();
+    std::fs::write(&path, document).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The files that lie in the folder of generated sources.

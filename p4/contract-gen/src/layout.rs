@@ -45,6 +45,11 @@ impl Layout {
         self.path("contract/src/generated")
     }
 
+    /// The document that describes the contract to people.
+    pub fn document(&self) -> PathBuf {
+        self.path("../docs/table-contract.md")
+    }
+
     /// Reads a file of the P4 folder.
     ///
     /// # Errors

@@ -20,11 +20,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Compile the program, write outputs, manifest and Rust sources.
+    /// Compile the program, write outputs, manifest, Rust sources and document.
     Compile,
-    /// Write the Rust sources from the P4Info that is there.
+    /// Write Rust sources and document from the P4Info that is there.
     Generate,
-    /// Check that sources, outputs and Rust sources belong together.
+    /// Check that sources, outputs, Rust sources and document belong together.
     Check,
 }
 
@@ -46,11 +46,13 @@ fn main() -> Result<()> {
             compile::write(&layout, &compiled)?;
             Manifest::of(&layout, version.clone(), flags.to_vec())?.write(&layout)?;
             generate::write(&layout, &generate::render(&layout)?)?;
-            println!("compiled with {version}; outputs, manifest and Rust sources written");
+            println!(
+                "compiled with {version}; outputs, manifest, Rust sources and document written"
+            );
         }
         Verb::Generate => {
             generate::write(&layout, &generate::render(&layout)?)?;
-            println!("Rust sources written");
+            println!("Rust sources and document written");
         }
         Verb::Check => {
             let report = check::check(&layout)?;
@@ -60,7 +62,7 @@ fn main() -> Result<()> {
             if !report.faults.is_empty() {
                 bail!("{}", report.faults.join("\n"));
             }
-            println!("sources, outputs and Rust sources belong together");
+            println!("sources, outputs, Rust sources and document belong together");
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Writes the contract as Rust sources, not yet formatted.
 
+pub mod doc;
 mod table;
 mod values;
 

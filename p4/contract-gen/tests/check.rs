@@ -22,14 +22,17 @@ fn what_is_committed_belongs_together() {
 fn copy() -> (tempfile::TempDir, Layout) {
     let from = Layout::of_this_tree();
     let folder = tempfile::tempdir().unwrap();
-    let to = Layout::new(folder.path());
+    let to = Layout::new(folder.path().join("p4"));
     let outputs = [layout::PIPELINE_JSON, layout::P4INFO, layout::MANIFEST].map(str::to_owned);
     for file in from.sources().unwrap().into_iter().chain(outputs) {
         let path = to.path(&file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, from.read(&file).unwrap()).unwrap();
     }
-    generate::write(&to, &generate::present(&from).unwrap()).unwrap();
+    std::fs::create_dir(folder.path().join("docs")).unwrap();
+    let files = generate::present(&from).unwrap();
+    let document = generate::document(&from).unwrap();
+    generate::write(&to, &generate::Generated { files, document }).unwrap();
     (folder, to)
 }
 
@@ -91,6 +94,22 @@ fn an_edited_or_foreign_generated_file_is_noticed() {
     assert!(
         faults.contains("tables/other.rs lies among the generated files"),
         "{faults}"
+    );
+}
+
+#[test]
+fn an_edited_document_is_noticed() {
+    let (_folder, layout) = copy();
+    let text = generate::document(&layout).unwrap();
+    std::fs::write(
+        layout.document(),
+        text.replace("| `vip_rx` |", "| `vip_seen` |"),
+    )
+    .unwrap();
+    let faults = faults(&layout);
+    assert_eq!(
+        faults,
+        "docs/table-contract.md does not fit P4Info: run `cargo xtask p4`"
     );
 }
 
