@@ -29,6 +29,19 @@ pub mod p4rt;
 pub mod ports;
 pub mod program;
 pub mod switch;
+pub mod trace;
+pub mod worker;
+
+mod calc;
+mod counters;
+mod exec;
+mod ir;
+mod load;
+mod lower;
+mod meters;
+mod registers;
+mod replication;
+mod tables;
 
 pub use control::{
     ActionCall, CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch, Group,
@@ -40,6 +53,8 @@ pub use program::{
     TableId,
 };
 pub use switch::{
-    Burst, CloneSession, Digest, DropReason, IdleNotice, MulticastGroup, Output, Replica, Switch,
-    SwitchConfig, SwitchStats, Timestamp, Worker,
+    CloneSession, Digest, DropReason, IdleNotice, MulticastGroup, Output, Replica, Switch,
+    SwitchConfig, SwitchStats, Timestamp,
 };
+pub use trace::TraceEvent;
+pub use worker::{Burst, Worker};

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use crate::control::{ActionCall, TableEntry};
+use crate::ir::Ir;
+
+/// Stack of the thread that loads a program.
+const LOADER_STACK: usize = 64 << 20;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -284,6 +290,19 @@ pub enum LoadError {
     },
 }
 
+/// A value set of the parser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueSetInfo {
+    /// Control-plane name.
+    pub name: String,
+    /// Width of all its fields together in bits.
+    pub width: u32,
+    /// Most members it holds.
+    pub size: u32,
+    /// Widths of its fields in bits.
+    pub fields: Vec<u32>,
+}
+
 /// An immutable program, lowered and ready to run.
 #[derive(Debug)]
 pub struct Program {
@@ -295,6 +314,12 @@ pub struct Program {
     pub(crate) registers: Vec<RegisterInfo>,
     pub(crate) digests: Vec<DigestInfo>,
     pub(crate) headers: Vec<HeaderInfo>,
+    pub(crate) value_sets: Vec<ValueSetInfo>,
+    /// The program's own default actions.
+    pub(crate) defaults: Vec<(TableId, ActionCall)>,
+    /// The program's own entries.
+    pub(crate) entries: Vec<(TableId, TableEntry)>,
+    pub(crate) ir: Ir,
 }
 
 impl Program {
@@ -303,8 +328,22 @@ impl Program {
     /// # Errors
     /// A [`LoadError`] that names the place; nothing is partly loaded.
     pub fn load(json: &[u8]) -> Result<Self, LoadError> {
-        let _ = json;
-        Err(LoadError::Syntax("no loader yet".into()))
+        // Documents nest deeply where expressions do; a thread of its own has
+        // the stack for it whatever the caller's has.
+        std::thread::scope(|scope| {
+            let loader = std::thread::Builder::new()
+                .name("load-program".into())
+                .stack_size(LOADER_STACK)
+                .spawn_scoped(scope, || {
+                    let document = crate::load::parse(json)?;
+                    crate::lower::lower(&document)
+                });
+            match loader.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => Err(LoadError::Syntax("the loader failed on it".into())),
+                Err(e) => Err(LoadError::Syntax(format!("no thread to load it in: {e}"))),
+            }
+        })
     }
 
     /// All tables; a [`TableId`] is a position here.
@@ -345,6 +384,11 @@ impl Program {
     /// All header and metadata instances (stack elements one by one).
     pub fn headers(&self) -> &[HeaderInfo] {
         &self.headers
+    }
+
+    /// All value sets, in the order of the document.
+    pub fn value_sets(&self) -> &[ValueSetInfo] {
+        &self.value_sets
     }
 
     /// A table by its control-plane name.

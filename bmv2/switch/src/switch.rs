@@ -2,11 +2,24 @@
 
 use std::sync::Arc;
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
 use crate::control::{
-    CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, Group, Member, MeterConfig,
-    MeterTarget, ReadCursor, TableError, TableOp, Value,
+    CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch, Group, Member,
+    MeterConfig, MeterTarget, ReadCursor, TableError, TableOp, Value,
 };
+use crate::counters::CounterArray;
+use crate::ir::bits::mask64;
+use crate::meters::MeterArray;
 use crate::program::{DigestId, ProfileId, Program, RegisterId, TableId};
+use crate::registers::{RegisterArray, Registers};
+use crate::replication::Replication;
+use crate::tables::Tables;
+use crate::tables::key::{check_width, chunk};
+use crate::worker::Worker;
 
 /// A point in time, in nanoseconds since an origin of the caller's choice
 /// (usually the switch's start). All calls on one switch use the same origin.
@@ -54,6 +67,9 @@ pub struct SwitchConfig {
     /// Most digests kept for [`Switch::drain_digests`]; later ones are lost
     /// and counted.
     pub digest_queue: usize,
+    /// Egress queues of a port. As in bmv2, a packet whose `priority` is not
+    /// below this is dropped; the queues themselves do not reorder here.
+    pub priority_queues: u8,
     /// Seed of v1model's `random`.
     pub seed: u64,
 }
@@ -65,6 +81,7 @@ impl Default for SwitchConfig {
             drop_port: 511,
             max_passes: 1024,
             digest_queue: 65_536,
+            priority_queues: 1,
             seed: 1,
         }
     }
@@ -114,13 +131,18 @@ pub enum DropReason {
     Assertion,
     /// No pipeline is installed.
     NoPipeline,
-    /// Longer than the switch accepts.
+    /// Longer than [`MAX_PACKET`].
     TooLong,
+    /// `priority` was not below [`SwitchConfig::priority_queues`].
+    NoSuchQueue,
 }
+
+/// Longest packet that a worker accepts, in bytes.
+pub const MAX_PACKET: usize = 1 << 20;
 
 impl DropReason {
     /// All reasons, in the order of [`SwitchStats::dropped`].
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Ingress,
         Self::Egress,
         Self::NoReplica,
@@ -130,6 +152,7 @@ impl DropReason {
         Self::Assertion,
         Self::NoPipeline,
         Self::TooLong,
+        Self::NoSuchQueue,
     ];
 
     /// A stable name for counters and logs.
@@ -144,6 +167,7 @@ impl DropReason {
             Self::Assertion => "assertion",
             Self::NoPipeline => "no_pipeline",
             Self::TooLong => "too_long",
+            Self::NoSuchQueue => "no_such_queue",
         }
     }
 }
@@ -220,16 +244,100 @@ pub struct IdleNotice {
     pub entry: EntryState,
 }
 
-/// A switch. Shared by the control server and the workers.
+/// Operations that one hold of the table lock carries out at most.
+const PIECE: usize = 64;
+/// Slots that one hold of the table lock looks at in a sweep.
+const SWEEP: u32 = 4096;
+/// Time between two sweeps of a table.
+const SWEEP_NS: u64 = 1_000_000_000;
+
+/// A running program and all its state.
 #[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) program: Arc<Program>,
+    pub(crate) tables: RwLock<Tables>,
+    pub(crate) counters: Vec<CounterArray>,
+    pub(crate) meters: Vec<MeterArray>,
+    pub(crate) registers: Registers,
+}
+
+impl Pipeline {
+    fn new(program: Program) -> Self {
+        Self {
+            tables: RwLock::new(Tables::new(&program, Timestamp::default())),
+            counters: program
+                .counters
+                .iter()
+                .map(|c| CounterArray::new(c.size))
+                .collect(),
+            meters: program
+                .meters
+                .iter()
+                .map(|m| MeterArray::new(m.unit, m.size))
+                .collect(),
+            registers: Registers(
+                program
+                    .registers
+                    .iter()
+                    .map(|r| RegisterArray::new(r.width, r.size))
+                    .collect(),
+            ),
+            program: Arc::new(program),
+        }
+    }
+}
+
+/// Totals as workers add to them.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) received: AtomicU64,
+    pub(crate) transmitted: AtomicU64,
+    pub(crate) packet_ins: AtomicU64,
+    pub(crate) copies: AtomicU64,
+    pub(crate) reruns: AtomicU64,
+    pub(crate) dropped: [AtomicU64; DropReason::ALL.len()],
+    pub(crate) digests_lost: AtomicU64,
+}
+
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// A switch. Shared by the control server and the workers.
 pub struct Switch {
-    config: SwitchConfig,
+    pub(crate) config: SwitchConfig,
+    pub(crate) pipeline: RwLock<Option<Arc<Pipeline>>>,
+    /// Rises with every install; a worker compares it before each burst.
+    pub(crate) generation: AtomicU64,
+    pub(crate) replication: RwLock<Arc<Replication>>,
+    /// Rises with every change of groups or sessions.
+    pub(crate) replication_generation: AtomicU64,
+    pub(crate) totals: Totals,
+    digests: Mutex<VecDeque<Digest>>,
+    waker: RwLock<Option<Waker>>,
+    last_sweep: Mutex<Option<Timestamp>>,
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switch")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Switch {
     /// A switch without a pipeline: it drops everything.
     pub fn new(config: SwitchConfig) -> Arc<Self> {
-        Arc::new(Self { config })
+        Arc::new(Self {
+            config,
+            pipeline: RwLock::new(None),
+            generation: AtomicU64::new(0),
+            replication: RwLock::new(Arc::default()),
+            replication_generation: AtomicU64::new(0),
+            totals: Totals::default(),
+            digests: Mutex::new(VecDeque::new()),
+            waker: RwLock::new(None),
+            last_sweep: Mutex::new(None),
+        })
     }
 
     /// What it was started with.
@@ -241,29 +349,52 @@ impl Switch {
     /// registers start as the program says; multicast groups and clone
     /// sessions stay. Bursts that have begun finish on the old one.
     pub fn install(&self, program: Program) {
-        let _ = program;
+        let new = Arc::new(Pipeline::new(program));
+        *self.pipeline.write() = Some(new);
+        self.generation.fetch_add(1, Ordering::Release);
+        self.digests.lock().clear();
+    }
+
+    pub(crate) fn running(&self) -> Option<Arc<Pipeline>> {
+        self.pipeline.read().clone()
+    }
+
+    fn current(&self) -> Result<Arc<Pipeline>, TableError> {
+        self.running().ok_or(TableError::NoPipeline)
     }
 
     /// The running program.
     pub fn program(&self) -> Option<Arc<Program>> {
-        None
+        self.running().map(|p| Arc::clone(&p.program))
     }
 
     /// A data-plane worker; one for each thread.
     pub fn worker(self: &Arc<Self>) -> Worker {
-        Worker {
-            switch: Arc::clone(self),
-        }
+        Worker::new(Arc::clone(self))
+    }
+
+    /// Calls a function whenever a digest arrives in an empty queue. It runs
+    /// on a worker's thread: it should only wake somebody.
+    pub fn set_digest_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        *self.waker.write() = Some(Box::new(waker));
     }
 
     /// Carries out operations in order. Each either happens whole or not at
     /// all; a failed one does not stop the rest. `now` starts idle timers.
     ///
     /// Large batches are published in bounded pieces so that workers never
-    /// wait long; a worker sees a piece whole or not at all.
+    /// wait long; a worker sees a piece whole or not at all. Must not be
+    /// called from a worker's output function, which holds the tables.
     pub fn apply(&self, now: Timestamp, ops: &[TableOp]) -> Vec<Result<(), TableError>> {
-        let _ = now;
-        ops.iter().map(|_| Err(TableError::NoPipeline)).collect()
+        let Ok(p) = self.current() else {
+            return ops.iter().map(|_| Err(TableError::NoPipeline)).collect();
+        };
+        let mut results = Vec::with_capacity(ops.len());
+        for piece in ops.chunks(PIECE) {
+            let mut tables = p.tables.write();
+            results.extend(piece.iter().map(|op| apply_one(&p, &mut tables, op, now)));
+        }
+        results
     }
 
     /// Reads one entry.
@@ -276,12 +407,13 @@ impl Switch {
         key: &EntryKey,
         now: Timestamp,
     ) -> Result<EntryState, TableError> {
-        let _ = (table, key, now);
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let tables = p.tables.read();
+        tables.get(&p.program, table, key, now)
     }
 
     /// Reads up to `max` entries from a cursor on. `None` as the new cursor
-    /// means that there are no more.
+    /// means that there are no more; fewer than `max` entries mean nothing.
     ///
     /// # Errors
     /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
@@ -292,8 +424,10 @@ impl Switch {
         max: usize,
         now: Timestamp,
     ) -> Result<(Vec<EntryState>, Option<ReadCursor>), TableError> {
-        let _ = (table, from, max, now);
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let tables = p.tables.read();
+        let (entries, next) = tables.read(&p.program, table, from.0, max, now)?;
+        Ok((entries, next.map(ReadCursor)))
     }
 
     /// How many entries a table has.
@@ -301,8 +435,7 @@ impl Switch {
     /// # Errors
     /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
     pub fn entry_count(&self, table: TableId) -> Result<u64, TableError> {
-        let _ = table;
-        Err(TableError::NoPipeline)
+        self.current()?.tables.read().count(table)
     }
 
     /// The action of a miss; `None` if the program gives none.
@@ -310,8 +443,9 @@ impl Switch {
     /// # Errors
     /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
     pub fn default_action(&self, table: TableId) -> Result<Option<EntryAction>, TableError> {
-        let _ = table;
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let tables = p.tables.read();
+        tables.default_of(&p.program, table)
     }
 
     /// Reads a counter: one cell, or all cells of an array.
@@ -319,8 +453,18 @@ impl Switch {
     /// # Errors
     /// Why the target makes no sense.
     pub fn read_counter(&self, target: &CounterTarget) -> Result<Vec<CounterValue>, TableError> {
-        let _ = target;
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        match target {
+            CounterTarget::Direct { table, key } => {
+                let tables = p.tables.read();
+                Ok(vec![tables.direct_counter(&p.program, *table, key, None)?])
+            }
+            CounterTarget::Indexed { counter, index } => {
+                let cells = p.counter(counter.0)?;
+                let range = indices(&p.counter_name(counter.0), *index, cells.size())?;
+                Ok(range.filter_map(|i| cells.get(i)).collect())
+            }
+        }
     }
 
     /// Reads meter configurations: one cell, or all cells of an array.
@@ -328,8 +472,21 @@ impl Switch {
     /// # Errors
     /// Why the target makes no sense.
     pub fn read_meter(&self, target: &MeterTarget) -> Result<Vec<Option<MeterConfig>>, TableError> {
-        let _ = target;
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        match target {
+            MeterTarget::Direct { table, key } => {
+                let tables = p.tables.read();
+                Ok(vec![tables.direct_meter(&p.program, *table, key)?.config()])
+            }
+            MeterTarget::Indexed { meter, index } => {
+                let cells = &p.meter(meter.0)?.cells;
+                let range = indices(&p.meter_name(meter.0), *index, cells.len())?;
+                Ok(range
+                    .filter_map(|i| cells.get(i))
+                    .map(crate::meters::Meter::config)
+                    .collect())
+            }
+        }
     }
 
     /// Reads register cells: one, or all of an array.
@@ -341,8 +498,12 @@ impl Switch {
         register: RegisterId,
         index: Option<u32>,
     ) -> Result<Vec<Value>, TableError> {
-        let _ = (register, index);
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let (array, name) = p.register(register.0)?;
+        let range = indices(&name, index, array.size() as usize)?;
+        Ok(range
+            .filter_map(|i| array.read_bytes(u32::try_from(i).ok()?))
+            .collect())
     }
 
     /// All members of a profile, by id.
@@ -350,8 +511,9 @@ impl Switch {
     /// # Errors
     /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
     pub fn members(&self, profile: ProfileId) -> Result<Vec<Member>, TableError> {
-        let _ = profile;
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let tables = p.tables.read();
+        tables.members(&p.program, profile.0)
     }
 
     /// All groups of a selector, by id.
@@ -359,102 +521,364 @@ impl Switch {
     /// # Errors
     /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
     pub fn groups(&self, profile: ProfileId) -> Result<Vec<Group>, TableError> {
-        let _ = profile;
-        Err(TableError::NoPipeline)
+        let p = self.current()?;
+        let tables = p.tables.read();
+        Ok(tables.profile(profile.0)?.groups())
+    }
+
+    /// Replaces the members of a value set (by its position in
+    /// [`Program::value_sets`]). A member has one match for each field:
+    /// exact, ternary, lpm or "any".
+    ///
+    /// # Errors
+    /// Why a member makes no sense; the set is then unchanged.
+    pub fn set_value_set(&self, set: u32, members: &[Vec<FieldMatch>]) -> Result<(), TableError> {
+        let p = self.current()?;
+        let Some(info) = p.program.value_sets.get(set as usize) else {
+            return Err(TableError::NoSuchObject {
+                what: "value set",
+                id: set,
+            });
+        };
+        if members.len() as u64 > u64::from(info.size) {
+            return Err(TableError::Full {
+                place: format!("value set {}", info.name),
+                size: u64::from(info.size),
+            });
+        }
+        let packed = members
+            .iter()
+            .map(|m| vset_member(&info.name, &info.fields, m))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(s) = p.tables.write().vsets.get_mut(set as usize) {
+            *s = packed;
+        }
+        Ok(())
+    }
+
+    fn change_replication<R>(&self, change: impl FnOnce(&mut Replication) -> R) -> R {
+        let mut guard = self.replication.write();
+        let result = change(Arc::make_mut(&mut guard));
+        self.replication_generation.fetch_add(1, Ordering::Release);
+        result
     }
 
     /// Adds or replaces a multicast group.
     pub fn set_multicast_group(&self, group: MulticastGroup) {
-        let _ = group;
+        self.change_replication(|r| r.set_group(group));
     }
 
     /// Removes a multicast group; false if there was none.
     pub fn delete_multicast_group(&self, id: u16) -> bool {
-        let _ = id;
-        false
+        self.change_replication(|r| r.delete_group(id))
     }
 
     /// All multicast groups, by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        Vec::new()
+        self.replication.read().groups()
     }
 
     /// Adds or replaces a clone session.
     pub fn set_clone_session(&self, session: CloneSession) {
-        let _ = session;
+        self.change_replication(|r| r.set_session(session));
     }
 
     /// Removes a clone session; false if there was none.
     pub fn delete_clone_session(&self, id: u16) -> bool {
-        let _ = id;
-        false
+        self.change_replication(|r| r.delete_session(id))
     }
 
     /// All clone sessions, by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        Vec::new()
+        self.replication.read().sessions()
     }
 
     /// Takes up to `max` digests, oldest first.
     pub fn drain_digests(&self, max: usize) -> Vec<Digest> {
-        let _ = max;
-        Vec::new()
+        let mut queue = self.digests.lock();
+        let n = queue.len().min(max);
+        queue.drain(..n).collect()
     }
 
-    /// Looks for idle entries. Call it at least every 100 ms or so; a table is
-    /// swept once a second, and an entry that stays idle is reported at every
-    /// second sweep.
+    /// Puts a digest into the queue, or counts it as lost.
+    pub(crate) fn push_digest(&self, digest: Digest) {
+        let was_empty = {
+            let mut queue = self.digests.lock();
+            if queue.len() >= self.config.digest_queue {
+                self.totals.digests_lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            queue.push_back(digest);
+            queue.len() == 1
+        };
+        if was_empty && let Some(wake) = self.waker.read().as_ref() {
+            wake();
+        }
+    }
+
+    /// Looks for idle entries. Call it every 100 ms or so; tables are swept
+    /// once a second, and an entry that stays idle is reported at every second
+    /// sweep.
     pub fn poll_idle(&self, now: Timestamp) -> Vec<IdleNotice> {
-        let _ = now;
-        Vec::new()
+        {
+            let mut last = self.last_sweep.lock();
+            let due = last.is_none_or(|l| now.as_nanos().saturating_sub(l.as_nanos()) >= SWEEP_NS);
+            if !due {
+                return Vec::new();
+            }
+            *last = Some(now);
+        }
+        let Some(p) = self.running() else {
+            return Vec::new();
+        };
+        let mut notices = Vec::new();
+        for i in 0..p.program.tables.len() {
+            if !p.tables.read().is_timed(i) {
+                continue;
+            }
+            let table = TableId(u32::try_from(i).unwrap_or(u32::MAX));
+            let mut idle = Vec::new();
+            let mut from = Some(0);
+            // In pieces: a writer must not wait for a whole million.
+            while let Some(at) = from {
+                let (found, next) = p.tables.read().sweep(table, at, SWEEP, now);
+                idle.extend(found);
+                from = next;
+            }
+            let entries = p.tables.write().report(&p.program, table, &idle, now);
+            notices.extend(entries.into_iter().map(|entry| IdleNotice { table, entry }));
+        }
+        notices
     }
 
     /// Totals of all workers. A worker adds its own at the end of each burst.
     pub fn stats(&self) -> SwitchStats {
-        SwitchStats::default()
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let t = &self.totals;
+        let mut dropped = [0; DropReason::ALL.len()];
+        for (d, n) in dropped.iter_mut().zip(&t.dropped) {
+            *d = get(n);
+        }
+        SwitchStats {
+            received: get(&t.received),
+            transmitted: get(&t.transmitted),
+            packet_ins: get(&t.packet_ins),
+            copies: get(&t.copies),
+            reruns: get(&t.reruns),
+            dropped,
+            digests_lost: get(&t.digests_lost),
+        }
     }
 }
 
-/// One thread's way to push packets through the switch.
-#[derive(Debug)]
-pub struct Worker {
-    switch: Arc<Switch>,
-}
-
-impl Worker {
-    /// Begins a burst: the pipeline and its tables stay as they are until the
-    /// returned guard is dropped. Keep bursts short (32 to 256 packets);
-    /// control operations wait for them.
-    pub fn burst(&mut self, now: Timestamp) -> Burst<'_> {
-        Burst { worker: self, now }
+impl Pipeline {
+    fn counter(&self, id: u32) -> Result<&CounterArray, TableError> {
+        self.counters
+            .get(id as usize)
+            .ok_or(TableError::NoSuchObject {
+                what: "counter",
+                id,
+            })
     }
 
-    /// Processes one packet as a burst of its own.
-    pub fn process(
-        &mut self,
-        port: u16,
-        packet: &[u8],
-        now: Timestamp,
-        out: &mut impl FnMut(Output<'_>),
-    ) {
-        self.burst(now).process(port, packet, out);
+    fn counter_name(&self, id: u32) -> String {
+        let info = self.program.counters.get(id as usize);
+        format!("counter {}", info.map_or("", |c| c.name.as_str()))
+    }
+
+    fn meter(&self, id: u32) -> Result<&MeterArray, TableError> {
+        self.meters
+            .get(id as usize)
+            .ok_or(TableError::NoSuchObject { what: "meter", id })
+    }
+
+    fn meter_name(&self, id: u32) -> String {
+        let info = self.program.meters.get(id as usize);
+        format!("meter {}", info.map_or("", |m| m.name.as_str()))
+    }
+
+    fn register(&self, id: u32) -> Result<(&RegisterArray, String), TableError> {
+        let info = self.program.registers.get(id as usize);
+        match (self.registers.get(id), info) {
+            (Some(r), Some(info)) => Ok((r, format!("register {}", info.name))),
+            _ => Err(TableError::NoSuchObject {
+                what: "register",
+                id,
+            }),
+        }
     }
 }
 
-/// A burst of packets on one worker.
-#[derive(Debug)]
-pub struct Burst<'w> {
-    worker: &'w mut Worker,
+/// One index, or all of them.
+fn indices(
+    place: &str,
+    index: Option<u32>,
+    size: usize,
+) -> Result<std::ops::Range<usize>, TableError> {
+    match index {
+        None => Ok(0..size),
+        Some(i) if (i as usize) < size => Ok(i as usize..i as usize + 1),
+        Some(i) => Err(TableError::OutOfRange {
+            place: place.to_owned(),
+            index: u64::from(i),
+            size: size as u64,
+        }),
+    }
+}
+
+/// A value set's member as value and mask by word, laid out as the parser's
+/// select keys are.
+fn vset_member(
+    name: &str,
+    widths: &[u32],
+    fields: &[FieldMatch],
+) -> Result<Vec<(u64, u64)>, TableError> {
+    let place = format!("value set {name}");
+    let invalid = |what: String| TableError::Invalid {
+        place: place.clone(),
+        what,
+    };
+    if fields.len() != widths.len() {
+        return Err(invalid(format!(
+            "a member has {} fields, not {}",
+            widths.len(),
+            fields.len()
+        )));
+    }
+    let mut words = Vec::new();
+    for (i, (m, &width)) in fields.iter().zip(widths).enumerate() {
+        let field = format!("field {i}");
+        let fit = |v: &[u8]| check_width(&place, &field, width, v);
+        let limbs = width.div_ceil(64);
+        let width_of = |limb: u32| (width - limb * 64).min(64);
+        for limb in (0..limbs).rev() {
+            let (right, w) = (limb * 64, width_of(limb));
+            words.push(match m {
+                FieldMatch::Exact(v) => {
+                    fit(v)?;
+                    (chunk(v, right, w), mask64(w))
+                }
+                FieldMatch::Ternary { value, mask } => {
+                    fit(value)?;
+                    fit(mask)?;
+                    let mask = chunk(mask, right, w);
+                    (chunk(value, right, w) & mask, mask)
+                }
+                FieldMatch::Lpm { value, prefix_len } => {
+                    fit(value)?;
+                    if *prefix_len > width {
+                        return Err(invalid(format!("a prefix of {prefix_len} bits in {width}")));
+                    }
+                    let host = width - prefix_len;
+                    let mask = mask64(w) & !mask64(host.saturating_sub(right).min(w));
+                    (chunk(value, right, w) & mask, mask)
+                }
+                FieldMatch::Any => (0, 0),
+                FieldMatch::Range { .. } => {
+                    return Err(invalid("ranges are not supported in value sets".into()));
+                }
+            });
+        }
+    }
+    Ok(words)
+}
+
+fn apply_one(
+    p: &Pipeline,
+    tables: &mut Tables,
+    op: &TableOp,
     now: Timestamp,
+) -> Result<(), TableError> {
+    let program = &*p.program;
+    match op {
+        TableOp::Insert { table, entry } => tables.insert(program, *table, entry, now, false),
+        TableOp::Modify { table, entry } => tables.modify(program, *table, entry, now),
+        TableOp::Delete { table, key } => tables.delete(program, *table, key),
+        TableOp::SetDefault { table, action } => tables.set_default(program, *table, action),
+        TableOp::ResetDefault { table } => tables.reset_default(program, *table),
+        TableOp::InsertMember { profile, member } => {
+            let slot = Tables::member_slot(program, profile.0, &member.call)?;
+            tables
+                .profile_mut(profile.0)?
+                .insert_member(member.id, slot)
+        }
+        TableOp::ModifyMember { profile, member } => {
+            let slot = Tables::member_slot(program, profile.0, &member.call)?;
+            tables
+                .profile_mut(profile.0)?
+                .modify_member(member.id, slot)
+        }
+        TableOp::DeleteMember { profile, id } => tables.profile_mut(profile.0)?.delete_member(*id),
+        TableOp::InsertGroup { profile, group } => {
+            with_selector(program, *profile)?;
+            tables.profile_mut(profile.0)?.insert_group(group)
+        }
+        TableOp::ModifyGroup { profile, group } => {
+            with_selector(program, *profile)?;
+            tables.profile_mut(profile.0)?.modify_group(group)
+        }
+        TableOp::DeleteGroup { profile, id } => tables.profile_mut(profile.0)?.delete_group(*id),
+        TableOp::WriteCounter { target, value } => match target {
+            CounterTarget::Direct { table, key } => tables
+                .direct_counter(program, *table, key, Some(*value))
+                .map(|_| ()),
+            CounterTarget::Indexed { counter, index } => {
+                let cells = p.counter(counter.0)?;
+                for i in indices(&p.counter_name(counter.0), *index, cells.size())? {
+                    cells.set(i, *value);
+                }
+                Ok(())
+            }
+        },
+        TableOp::ConfigureMeter { target, config } => {
+            if let Some(c) = config.filter(|c| c.pir < c.cir) {
+                return Err(TableError::Invalid {
+                    place: "meter".into(),
+                    what: format!("the peak rate {} is below the committed {}", c.pir, c.cir),
+                });
+            }
+            match target {
+                MeterTarget::Direct { table, key } => {
+                    tables.configure_meter(program, *table, key, *config)
+                }
+                MeterTarget::Indexed { meter, index } => {
+                    let cells = &p.meter(meter.0)?.cells;
+                    for i in indices(&p.meter_name(meter.0), *index, cells.len())? {
+                        if let Some(m) = cells.get(i) {
+                            m.configure(*config);
+                        }
+                    }
+                    Ok(())
+                }
+            }
+        }
+        TableOp::WriteRegister {
+            register,
+            index,
+            value,
+        } => {
+            let (array, name) = p.register(register.0)?;
+            let width = program
+                .registers
+                .get(register.index())
+                .map_or(0, |r| r.width);
+            check_width(&name, "cell", width, value)?;
+            let range = indices(&name, *index, array.size() as usize)?;
+            let number = num_bigint::BigInt::from_bytes_be(num_bigint::Sign::Plus, value);
+            for i in range {
+                array.write(i as u64, number.clone());
+            }
+            Ok(())
+        }
+    }
 }
 
-impl Burst<'_> {
-    /// Processes one packet to its end. `out` is called once for every copy,
-    /// in order, before this returns.
-    pub fn process(&mut self, port: u16, packet: &[u8], out: &mut impl FnMut(Output<'_>)) {
-        let _ = (port, packet, self.now, &self.worker.switch);
-        out(Output::Dropped {
-            reason: DropReason::NoPipeline,
-        });
+fn with_selector(program: &Program, profile: ProfileId) -> Result<(), TableError> {
+    match program.profiles.get(profile.index()) {
+        Some(p) if !p.with_selector => Err(TableError::Invalid {
+            place: format!("action profile {}", p.name),
+            what: "it has no selector, so it has no groups".into(),
+        }),
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,124 @@
+//! Hashes and checksums of a packet.
+
+use super::{Env, State};
+use crate::calc::{Algorithm, csum16};
+use crate::ir::bits::copy_bits;
+use crate::ir::expr::{read_field, write_small};
+use crate::ir::{Calc, CalcInput, Checksum};
+use crate::trace::{TraceEvent, Tracer};
+
+/// The result of a calculation.
+pub(crate) fn compute(env: &Env<'_>, st: &mut State, calc: &Calc, packet: &[u8]) -> u64 {
+    let mut buffer = std::mem::take(&mut st.buffer);
+    buffer.clear();
+    gather(env, st, calc, packet, &mut buffer);
+    let result = match calc.algorithm {
+        Algorithm::Csum16 => u64::from(csum16(&buffer)),
+        other => other.compute(&buffer),
+    };
+    st.buffer = buffer;
+    result
+}
+
+/// Puts the inputs together bit by bit; invalid headers are left out.
+fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Vec<u8>) {
+    let mut bits = 0usize;
+    let extend = |buffer: &mut Vec<u8>, bits: &mut usize, src: &[u8], bit: usize, width: usize| {
+        if bits.is_multiple_of(8) && bit.is_multiple_of(8) && width.is_multiple_of(8) {
+            let (from, to) = (bit / 8, (bit + width) / 8);
+            buffer.extend_from_slice(src.get(from..to).unwrap_or(&[]));
+        } else {
+            buffer.resize((*bits + width).div_ceil(8), 0);
+            copy_bits(buffer, *bits, src, bit, width);
+        }
+        *bits += width;
+    };
+    for input in &calc.inputs {
+        match input {
+            CalcInput::Bits { header, bit, width } => {
+                if st.is_valid(*header) {
+                    extend(buffer, &mut bits, &st.image, *bit as usize, *width as usize);
+                }
+            }
+            CalcInput::Varbit(h) => {
+                if st.is_valid(*h) {
+                    let bytes = st.varbit_bytes(env.ir, *h);
+                    extend(buffer, &mut bits, bytes, 0, bytes.len() * 8);
+                }
+            }
+            CalcInput::Constant { pieces, width } => {
+                let width = *width as usize;
+                extend(buffer, &mut bits, pieces, pieces.len() * 8 - width, width);
+            }
+            CalcInput::Header(h) => {
+                if let (true, Some(header)) = (st.is_valid(*h), env.ir.headers.get(usize::from(*h)))
+                {
+                    super::deparser::parts(env.ir, st, header, *h, |part| {
+                        extend(buffer, &mut bits, part, 0, part.len() * 8);
+                    });
+                }
+            }
+            CalcInput::Valid(h) => {
+                if st.is_valid(*h) {
+                    extend(buffer, &mut bits, &[1], 7, 1);
+                }
+            }
+        }
+    }
+    if calc.payload {
+        buffer.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));
+    }
+}
+
+fn applies(env: &Env<'_>, st: &State, c: &Checksum) -> bool {
+    c.cond.as_ref().is_none_or(|cond| cond.eval(env.view(st)))
+}
+
+/// Compares a checksum with its field; a difference only sets a flag.
+pub(crate) fn verify<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &Checksum,
+    packet: &[u8],
+    tr: &mut T,
+) {
+    if !st.is_valid(c.target.header) || !applies(env, st, c) {
+        return;
+    }
+    let Some(calc) = env.ir.calcs.get(c.calc as usize) else {
+        return;
+    };
+    let computed = compute(env, st, calc, packet);
+    let held = read_field(st, c.target);
+    let ok = u64::try_from(held).is_ok_and(|h| h == computed);
+    if !ok {
+        st.checksum_error = true;
+    }
+    tr.event(|| TraceEvent::ChecksumVerified {
+        name: c.name.clone(),
+        computed,
+        ok,
+    });
+}
+
+/// Writes a checksum into its field, whether or not the header is valid.
+pub(crate) fn update<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &Checksum,
+    packet: &[u8],
+    tr: &mut T,
+) {
+    if !applies(env, st, c) {
+        return;
+    }
+    let Some(calc) = env.ir.calcs.get(c.calc as usize) else {
+        return;
+    };
+    let computed = compute(env, st, calc, packet);
+    write_small(st, c.target, i128::from(computed));
+    tr.event(|| TraceEvent::ChecksumUpdated {
+        name: c.name.clone(),
+        computed,
+    });
+}

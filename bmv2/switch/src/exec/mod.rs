@@ -1,0 +1,307 @@
+//! Running a lowered program over a packet.
+
+mod action;
+mod calc;
+mod deparser;
+mod parser;
+pub(crate) mod pipeline;
+
+use std::cell::Cell;
+
+use crate::counters::CounterArray;
+use crate::ir::bits::{Loc, store64};
+use crate::ir::expr::View;
+use crate::ir::{Field, FieldKind, HeaderId, Ir, StackId};
+use crate::meters::MeterArray;
+use crate::registers::Registers;
+use crate::switch::{DropReason, Timestamp};
+use crate::tables::Tables;
+use crate::trace::Tracer;
+
+/// What a packet runs against.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    pub(crate) ir: &'a Ir,
+    pub(crate) tables: &'a Tables,
+    pub(crate) registers: &'a Registers,
+    pub(crate) counters: &'a [CounterArray],
+    pub(crate) meters: &'a [MeterArray],
+    pub(crate) now: Timestamp,
+    pub(crate) drop_port: u16,
+}
+
+/// Requests that an action leaves for the end of the pipeline. The last one of
+/// a kind wins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Requests {
+    /// Session and field list of a clone.
+    pub(crate) clone: Option<(u16, u32)>,
+    /// Learn list of a digest; 0 is none.
+    pub(crate) digest: u32,
+    /// Field list of a resubmit; 0 is none.
+    pub(crate) resubmit: u32,
+    /// Field list of a recirculate; 0 is none.
+    pub(crate) recirculate: u32,
+}
+
+/// A packet on its way: headers, metadata, and what is asked for it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    pub(crate) image: Vec<u8>,
+    valid: Vec<bool>,
+    /// Bytes of each header's varbit.
+    varbit: Vec<u32>,
+    /// Next index of each stack.
+    next: Vec<u32>,
+    /// Parameters of the running action.
+    pub(crate) params: Vec<u64>,
+    fault: Cell<Option<DropReason>>,
+    pub(crate) requests: Requests,
+    pub(crate) exit: bool,
+    /// Offset of the first byte that the parser did not take.
+    pub(crate) payload: usize,
+    /// bmv2's packet length: what arrived, plus added and minus removed
+    /// headers.
+    pub(crate) length: u32,
+    /// What arrived; counters and meters use it.
+    pub(crate) ingress_length: u32,
+    /// Longest length that is sent.
+    pub(crate) truncate: usize,
+    pub(crate) parser_error: u32,
+    pub(crate) checksum_error: bool,
+    pub(crate) rng: u64,
+    key: Vec<u64>,
+    scratch: Vec<u64>,
+    buffer: Vec<u8>,
+}
+
+impl State {
+    /// An empty state for a program.
+    pub(crate) fn new(ir: &Ir, seed: u64) -> Self {
+        let words = ir.tables.iter().map(|t| t.layout.words).max().unwrap_or(0);
+        let mut s = Self {
+            image: vec![0; ir.image],
+            valid: vec![false; ir.headers.len()],
+            varbit: vec![0; ir.headers.len()],
+            next: vec![0; ir.stacks.len() + ir.union_stacks.len()],
+            params: Vec::with_capacity(16),
+            key: vec![0; words],
+            scratch: vec![0; words],
+            rng: seed | 1,
+            ..Self::default()
+        };
+        s.reset(ir);
+        s
+    }
+
+    /// Everything as before the first packet, but for the random numbers.
+    pub(crate) fn reset(&mut self, ir: &Ir) {
+        self.image.fill(0);
+        self.varbit.fill(0);
+        self.next.fill(0);
+        for (v, h) in self.valid.iter_mut().zip(&ir.headers) {
+            *v = h.metadata;
+        }
+        self.fault.set(None);
+        self.requests = Requests::default();
+        self.exit = false;
+        self.payload = 0;
+        self.truncate = usize::MAX;
+        self.parser_error = ir.errors.no_error;
+        self.checksum_error = false;
+    }
+
+    /// Takes over another packet's headers and metadata.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        let rng = self.rng;
+        self.clone_from(other);
+        self.rng = rng;
+        self.requests = Requests::default();
+        self.truncate = usize::MAX;
+        self.exit = false;
+    }
+
+    /// Zeroes all metadata.
+    pub(crate) fn reset_metadata(&mut self, ir: &Ir) {
+        for &(offset, size) in &ir.metadata {
+            let (from, to) = (offset as usize, (offset + size) as usize);
+            if let Some(span) = self.image.get_mut(from..to) {
+                span.fill(0);
+            }
+        }
+    }
+
+    /// Copies the fields of a field list from another packet.
+    pub(crate) fn copy_fields(&mut self, ir: &Ir, list: u32, from: &Self) {
+        let Some(list) = ir.field_lists.iter().find(|l| l.id == list) else {
+            return;
+        };
+        for f in list.fields.iter().filter(|f| f.kind == FieldKind::Plain) {
+            self.copy_field(*f, from);
+        }
+    }
+
+    fn copy_field(&mut self, f: Field, from: &Self) {
+        let (bit, width) = (f.bit as usize, f.width as usize);
+        crate::ir::bits::copy_bits(&mut self.image, bit, &from.image, bit, width);
+    }
+
+    /// Whether a header is valid.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self, h: HeaderId) -> bool {
+        self.valid.get(usize::from(h)).copied().unwrap_or(false)
+    }
+
+    /// Makes a header valid; the other members of its union become invalid.
+    #[inline]
+    pub(crate) fn set_valid(&mut self, ir: &Ir, h: HeaderId) {
+        if let Some(u) = ir.headers.get(usize::from(h)).and_then(|h| h.union)
+            && let Some(u) = ir.unions.get(usize::from(u))
+        {
+            for &other in &u.headers {
+                if other != h {
+                    self.set_invalid(other);
+                }
+            }
+        }
+        if let Some(v) = self.valid.get_mut(usize::from(h)) {
+            *v = true;
+        }
+    }
+
+    /// Makes a header invalid; its fields keep what they hold.
+    #[inline]
+    pub(crate) fn set_invalid(&mut self, h: HeaderId) {
+        if let Some(v) = self.valid.get_mut(usize::from(h)) {
+            *v = false;
+        }
+    }
+
+    /// The next index of a stack.
+    #[inline]
+    pub(crate) fn next_index(&self, s: StackId) -> u32 {
+        self.next.get(usize::from(s)).copied().unwrap_or(0)
+    }
+
+    /// Sets the next index of a stack.
+    pub(crate) fn set_next_index(&mut self, s: StackId, value: u32) {
+        if let Some(n) = self.next.get_mut(usize::from(s)) {
+            *n = value;
+        }
+    }
+
+    /// Bytes of a header's varbit.
+    pub(crate) fn varbit_len(&self, h: HeaderId) -> u32 {
+        self.varbit.get(usize::from(h)).copied().unwrap_or(0)
+    }
+
+    /// Sets the bytes of a header's varbit.
+    pub(crate) fn set_varbit_len(&mut self, h: HeaderId, bytes: u32) {
+        if let Some(v) = self.varbit.get_mut(usize::from(h)) {
+            *v = bytes;
+        }
+    }
+
+    /// What a header's varbit holds.
+    pub(crate) fn varbit_bytes(&self, ir: &Ir, h: HeaderId) -> &[u8] {
+        let span = ir.headers.get(usize::from(h)).and_then(|header| {
+            let v = header.varbit?;
+            let from = (header.offset + v.before) as usize;
+            self.image.get(from..from + self.varbit_len(h) as usize)
+        });
+        span.unwrap_or(&[])
+    }
+
+    /// Bytes that a header takes on the wire.
+    pub(crate) fn wire_len(&self, ir: &Ir, h: HeaderId) -> u32 {
+        ir.headers
+            .get(usize::from(h))
+            .map_or(0, |x| x.fixed + self.varbit_len(h))
+    }
+
+    /// Zeroes a header's fields.
+    pub(crate) fn zero(&mut self, ir: &Ir, h: HeaderId) {
+        if let Some(header) = ir.headers.get(usize::from(h)) {
+            let from = header.offset as usize;
+            if let Some(span) = self.image.get_mut(from..from + header.size as usize) {
+                span.fill(0);
+            }
+        }
+        self.set_varbit_len(h, 0);
+    }
+
+    /// Notes a fault of the program; the packet is dropped at the end.
+    pub(crate) fn fault(&self, reason: DropReason) {
+        if self.fault.get().is_none() {
+            self.fault.set(Some(reason));
+        }
+    }
+
+    /// The first fault, if any.
+    pub(crate) fn faulted(&self) -> Option<DropReason> {
+        self.fault.get()
+    }
+
+    /// Sets a field of standard metadata.
+    #[inline]
+    pub(crate) fn set(&mut self, loc: Loc, value: u64) {
+        store64(&mut self.image, loc, value);
+    }
+
+    /// Sets a field of standard metadata that the program may lack.
+    #[inline]
+    pub(crate) fn set_optional(&mut self, loc: Option<Loc>, value: u64) {
+        if let Some(loc) = loc {
+            store64(&mut self.image, loc, value);
+        }
+    }
+
+    /// The next random number (xorshift64*).
+    pub(crate) fn random(&mut self) -> u64 {
+        let mut x = self.rng;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.rng = x;
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+impl<'a> Env<'a> {
+    /// What expressions see.
+    #[inline(always)]
+    pub(crate) fn view(&self, state: &'a State) -> View<'a> {
+        View {
+            state,
+            ir: self.ir,
+            registers: self.registers,
+        }
+    }
+}
+
+/// Parses a packet and verifies its checksums.
+pub(crate) fn parse<T: Tracer>(env: &Env<'_>, st: &mut State, packet: &[u8], tr: &mut T) {
+    st.parser_error = env.ir.errors.no_error;
+    st.checksum_error = false;
+    if let Err(code) = parser::run(env, st, packet, tr) {
+        st.parser_error = code;
+        tr.event(|| crate::trace::TraceEvent::ParserError { code });
+    }
+    for c in &env.ir.verify {
+        calc::verify(env, st, c, packet, tr);
+    }
+}
+
+/// Updates checksums and emits the headers and the payload into `out`.
+pub(crate) fn deparse<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    packet: &[u8],
+    out: &mut Vec<u8>,
+    tr: &mut T,
+) {
+    for c in &env.ir.update {
+        calc::update(env, st, c, packet, tr);
+    }
+    deparser::run(env, st, packet, out, tr);
+}

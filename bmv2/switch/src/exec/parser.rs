@@ -1,0 +1,370 @@
+//! The parser: extracts headers along its states.
+
+use super::{Env, State, action};
+use crate::ir::bits::{Loc, copy_bits, load64, read_bits};
+use crate::ir::expr::{read_field, write_field};
+use crate::ir::{
+    END, Field, FieldKind, HeaderId, Lookahead, ParserOp, Select, SelectPart, SelectSource,
+    StackId, WideTest,
+};
+use crate::trace::{TraceEvent, Tracer};
+
+/// Most states that a packet may visit: a parser that loops without taking
+/// bytes ends with `ParserTimeout`.
+const MAX_STEPS: u32 = 4096;
+/// Words of the widest select key.
+const MAX_KEY_WORDS: usize = 64;
+
+/// Where in the packet the parser is.
+struct Cursor<'a> {
+    packet: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn rest(&self) -> &'a [u8] {
+        self.packet.get(self.at..).unwrap_or(&[])
+    }
+}
+
+/// Runs the parser; `Err` is P4's error code. Bytes taken stay taken.
+pub(crate) fn run<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    packet: &[u8],
+    tr: &mut T,
+) -> Result<(), u32> {
+    let mut c = Cursor { packet, at: 0 };
+    let result = states(env, st, &mut c, tr);
+    st.payload = c.at.min(packet.len());
+    result
+}
+
+fn states<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    tr: &mut T,
+) -> Result<(), u32> {
+    let mut state = env.ir.parser.start;
+    for _ in 0..MAX_STEPS {
+        let Some(s) = env.ir.parser.states.get(state as usize) else {
+            return Ok(());
+        };
+        tr.event(|| TraceEvent::ParserState {
+            name: s.name.clone(),
+        });
+        for op in &s.ops {
+            step(env, st, c, op, tr)?;
+        }
+        state = match &s.select {
+            Select::Always(next) => *next,
+            Select::Word {
+                key,
+                cases,
+                default,
+            } => {
+                let mut word = 0;
+                for part in key {
+                    word |= part_bits(env, st, c, part)? << part.shift;
+                }
+                cases
+                    .iter()
+                    .find(|case| word & case.mask == case.value)
+                    .map_or(*default, |case| case.next)
+            }
+            Select::Wide {
+                key,
+                words,
+                cases,
+                default,
+            } => {
+                let mut buffer = [0u64; MAX_KEY_WORDS];
+                for part in key {
+                    let bits = part_bits(env, st, c, part)? << part.shift;
+                    if let Some(w) = buffer.get_mut(usize::from(part.word)) {
+                        *w |= bits;
+                    }
+                }
+                let key = buffer.get(..*words).unwrap_or(&buffer);
+                cases
+                    .iter()
+                    .find(|case| match &case.test {
+                        WideTest::Mask(masks) => matches(key, masks),
+                        WideTest::Vset(set) => env
+                            .tables
+                            .vsets
+                            .get(*set as usize)
+                            .is_some_and(|members| members.iter().any(|m| matches(key, m))),
+                    })
+                    .map_or(*default, |case| case.next)
+            }
+        };
+        if state == END {
+            return Ok(());
+        }
+    }
+    Err(env.ir.errors.parser_timeout)
+}
+
+fn matches(key: &[u64], masks: &[(u64, u64)]) -> bool {
+    key.iter().zip(masks).all(|(k, (v, m))| k & m == *v)
+}
+
+#[inline]
+fn part_bits(env: &Env<'_>, st: &State, c: &Cursor<'_>, part: &SelectPart) -> Result<u64, u32> {
+    let of = |h: HeaderId, field: u16, right: u32, width: u32| {
+        let f = env
+            .ir
+            .headers
+            .get(usize::from(h))
+            .and_then(|h| h.fields.get(usize::from(field)));
+        f.map_or(0, |f| {
+            read_bits(
+                &st.image,
+                (f.bit + f.width - right - width) as usize,
+                width as usize,
+            )
+        })
+    };
+    Ok(match &part.source {
+        SelectSource::Field(loc) => load64(&st.image, *loc),
+        SelectSource::Valid(h) => u64::from(st.is_valid(*h)),
+        SelectSource::StackLast(stack, field, right, width) => {
+            match last_of_stack(env, st, *stack) {
+                Some(h) => of(h, *field, *right, *width),
+                None => return Err(env.ir.errors.stack_out_of_bounds),
+            }
+        }
+        SelectSource::UnionStackLast(stack, member, field, right, width) => {
+            let i = (st.next_index(*stack) as usize).checked_sub(1);
+            match i.and_then(|i| union_member(env, *stack, i, *member)) {
+                Some(h) => of(h, *field, *right, *width),
+                None => return Err(env.ir.errors.stack_out_of_bounds),
+            }
+        }
+        SelectSource::Lookahead(l) => {
+            check_ahead(env, c, *l)?;
+            read_bits(c.rest(), l.bit as usize, l.width as usize)
+        }
+    })
+}
+
+fn last_of_stack(env: &Env<'_>, st: &State, stack: StackId) -> Option<HeaderId> {
+    let i = (st.next_index(stack) as usize).checked_sub(1)?;
+    env.ir
+        .stacks
+        .get(usize::from(stack))?
+        .headers
+        .get(i)
+        .copied()
+}
+
+fn union_member(env: &Env<'_>, stack: StackId, index: usize, member: u16) -> Option<HeaderId> {
+    let s = usize::from(stack).checked_sub(env.ir.stacks.len())?;
+    let u = *env.ir.union_stacks.get(s)?.unions.get(index)?;
+    env.ir
+        .unions
+        .get(usize::from(u))?
+        .headers
+        .get(usize::from(member))
+        .copied()
+}
+
+fn check_ahead(env: &Env<'_>, c: &Cursor<'_>, l: Lookahead) -> Result<(), u32> {
+    let end = (l.bit as usize + l.width as usize).div_ceil(8);
+    if c.rest().len() < end {
+        return Err(env.ir.errors.packet_too_short);
+    }
+    Ok(())
+}
+
+fn step<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    op: &ParserOp,
+    tr: &mut T,
+) -> Result<(), u32> {
+    match op {
+        ParserOp::Extract(h) => extract(env, st, c, *h, tr),
+        ParserOp::ExtractVar(h, bits) => {
+            let bits = bits.eval(env.view(st));
+            extract_var(env, st, c, *h, bits, tr)
+        }
+        ParserOp::ExtractStack(s) => {
+            let h = next_of_stack(env, st, *s)?;
+            extract(env, st, c, h, tr)?;
+            st.set_next_index(*s, st.next_index(*s) + 1);
+            Ok(())
+        }
+        ParserOp::ExtractVarStack(s, bits) => {
+            let h = next_of_stack(env, st, *s)?;
+            let bits = bits.eval(env.view(st));
+            extract_var(env, st, c, h, bits, tr)?;
+            st.set_next_index(*s, st.next_index(*s) + 1);
+            Ok(())
+        }
+        ParserOp::ExtractUnionStack(s, m) => {
+            let h = union_member(env, *s, st.next_index(*s) as usize, *m)
+                .ok_or(env.ir.errors.stack_out_of_bounds)?;
+            extract(env, st, c, h, tr)?;
+            st.set_next_index(*s, st.next_index(*s) + 1);
+            Ok(())
+        }
+        ParserOp::ExtractVarUnionStack(s, m, bits) => {
+            let h = union_member(env, *s, st.next_index(*s) as usize, *m)
+                .ok_or(env.ir.errors.stack_out_of_bounds)?;
+            let bits = bits.eval(env.view(st));
+            extract_var(env, st, c, h, bits, tr)?;
+            st.set_next_index(*s, st.next_index(*s) + 1);
+            Ok(())
+        }
+        ParserOp::SetLookahead(f, l) => {
+            check_ahead(env, c, *l)?;
+            set_lookahead(st, c.rest(), *f, *l);
+            Ok(())
+        }
+        ParserOp::Advance(bits) => {
+            let bits = bits.eval(env.view(st));
+            if !bits.is_multiple_of(8) {
+                return Err(env.ir.errors.parser_invalid_argument);
+            }
+            let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX);
+            if c.rest().len() < bytes {
+                return Err(env.ir.errors.packet_too_short);
+            }
+            c.at += bytes;
+            Ok(())
+        }
+        ParserOp::Verify(cond, error) => {
+            let v = env.view(st);
+            if cond.eval(v) {
+                return Ok(());
+            }
+            Err(u32::try_from(error.eval(v)).unwrap_or(u32::MAX))
+        }
+        ParserOp::Primitive(p) => {
+            action::run_body(env, st, std::slice::from_ref(&**p), c.packet, tr);
+            Ok(())
+        }
+    }
+}
+
+fn next_of_stack(env: &Env<'_>, st: &State, stack: StackId) -> Result<HeaderId, u32> {
+    env.ir
+        .stacks
+        .get(usize::from(stack))
+        .and_then(|s| s.headers.get(st.next_index(stack) as usize))
+        .copied()
+        .ok_or(env.ir.errors.stack_out_of_bounds)
+}
+
+#[inline]
+fn extract<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    h: HeaderId,
+    tr: &mut T,
+) -> Result<(), u32> {
+    let too_short = env.ir.errors.packet_too_short;
+    let header = env.ir.headers.get(usize::from(h)).ok_or(too_short)?;
+    let len = header.fixed as usize;
+    let bytes = c.rest().get(..len).ok_or(too_short)?;
+    let from = header.offset as usize;
+    if let Some(to) = st.image.get_mut(from..from + len) {
+        to.copy_from_slice(bytes);
+    }
+    c.at += len;
+    st.set_valid(env.ir, h);
+    tr.event(|| TraceEvent::Extracted {
+        header: header.name.clone(),
+        bytes: len,
+    });
+    Ok(())
+}
+
+fn extract_var<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    h: HeaderId,
+    bits: u64,
+    tr: &mut T,
+) -> Result<(), u32> {
+    let errors = &env.ir.errors;
+    let header = env
+        .ir
+        .headers
+        .get(usize::from(h))
+        .ok_or(errors.packet_too_short)?;
+    let v = header.varbit.ok_or(errors.packet_too_short)?;
+    if !bits.is_multiple_of(8) {
+        return Err(errors.parser_invalid_argument);
+    }
+    let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX);
+    let fixed = header.fixed as usize;
+    let total = fixed.saturating_add(bytes);
+    let Some(all) = c.rest().get(..total) else {
+        return Err(errors.packet_too_short);
+    };
+    if bytes > v.max as usize || (v.max_header > 0 && total > v.max_header as usize) {
+        return Err(errors.header_too_short);
+    }
+    let from = header.offset as usize;
+    let before = v.before as usize;
+    if let Some(to) = st.image.get_mut(from..from + header.size as usize) {
+        let (front, rest) = all.split_at(before.min(all.len()));
+        let (middle, back) = rest.split_at(bytes.min(rest.len()));
+        put(to, 0, front);
+        put(to, before, middle);
+        put(to, before + v.max as usize, back);
+    }
+    c.at += total;
+    st.set_varbit_len(h, u32::try_from(bytes).unwrap_or(0));
+    st.set_valid(env.ir, h);
+    tr.event(|| TraceEvent::Extracted {
+        header: header.name.clone(),
+        bytes: total,
+    });
+    Ok(())
+}
+
+fn put(to: &mut [u8], at: usize, from: &[u8]) {
+    if let Some(span) = to.get_mut(at..at + from.len()) {
+        span.copy_from_slice(from);
+    }
+}
+
+fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {
+    if f.kind != FieldKind::Plain {
+        return;
+    }
+    if f.width == l.width && !f.saturating {
+        let (bit, width) = (f.bit as usize, f.width as usize);
+        copy_bits(&mut st.image, bit, rest, l.bit as usize, width);
+    } else if l.width <= 64
+        && !f.saturating
+        && let Some(loc) = Loc::new(f.bit, f.width)
+    {
+        let bits = read_bits(rest, l.bit as usize, l.width as usize);
+        crate::ir::bits::store64(&mut st.image, loc, bits);
+    } else {
+        // The general case: a number of any width.
+        let mut wide = State {
+            image: vec![0; (l.width as usize).div_ceil(8) + crate::ir::bits::SLACK],
+            ..State::default()
+        };
+        copy_bits(&mut wide.image, 0, rest, l.bit as usize, l.width as usize);
+        let source = Field {
+            bit: 0,
+            width: l.width,
+            signed: false,
+            saturating: false,
+            ..f
+        };
+        let value = read_field(&wide, source);
+        write_field(st, f, value);
+    }
+}

@@ -1,0 +1,402 @@
+//! The lowered program: everything resolved to offsets and indices.
+//!
+//! Headers and metadata live in one byte image for each packet. Header fields
+//! have their wire layout there, so that extracting and emitting are plain
+//! copies; metadata fields have words of their own.
+
+pub(crate) mod bits;
+pub(crate) mod expr;
+
+use crate::calc::Algorithm;
+use crate::tables::key::KeyLayout;
+use bits::Loc;
+use expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, UnionSel, Value};
+
+/// Index of a header instance.
+pub(crate) type HeaderId = u16;
+/// Index of a stack of headers or of unions.
+pub(crate) type StackId = u16;
+/// Index of a union instance.
+pub(crate) type UnionId = u16;
+/// Index into [`Ir::nodes`]; [`END`] ends a pipeline.
+pub(crate) type NodeId = u32;
+/// The end of a pipeline or parser.
+pub(crate) const END: u32 = u32::MAX;
+
+/// A field in the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) header: HeaderId,
+    pub(crate) kind: FieldKind,
+    /// Bit offset in the image.
+    pub(crate) bit: u32,
+    pub(crate) width: u32,
+    pub(crate) signed: bool,
+    pub(crate) saturating: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldKind {
+    Plain,
+    Varbit,
+    /// bmv2's hidden `$valid$`.
+    Valid,
+}
+
+/// A header or metadata instance.
+#[derive(Debug, Clone)]
+pub(crate) struct Header {
+    pub(crate) name: String,
+    /// Identity of its type, for comparisons and copies.
+    pub(crate) type_id: u32,
+    pub(crate) metadata: bool,
+    /// Offset of its first byte in the image.
+    pub(crate) offset: u32,
+    /// Bytes it takes in the image.
+    pub(crate) size: u32,
+    /// Bytes on the wire without the varbit.
+    pub(crate) fixed: u32,
+    pub(crate) varbit: Option<Varbit>,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) field_names: Vec<String>,
+    pub(crate) union: Option<UnionId>,
+}
+
+/// Where a header's varbit is: bytes `[offset + before, + max)` of the image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Varbit {
+    /// Fixed bytes in front of it.
+    pub(crate) before: u32,
+    /// Most bytes it can have.
+    pub(crate) max: u32,
+    /// Most bytes of the whole header; 0 is no limit beyond `max`.
+    pub(crate) max_header: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Stack {
+    pub(crate) headers: Vec<HeaderId>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Union {
+    pub(crate) headers: Vec<HeaderId>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct UnionStack {
+    pub(crate) unions: Vec<UnionId>,
+}
+
+/// A whole program.
+#[derive(Debug)]
+pub(crate) struct Ir {
+    /// Bytes of the image, with room behind it for wide loads.
+    pub(crate) image: usize,
+    pub(crate) headers: Vec<Header>,
+    /// Spans of the image that hold metadata.
+    pub(crate) metadata: Vec<(u32, u32)>,
+    /// Header stacks first, union stacks after them; a [`StackId`] counts both.
+    pub(crate) stacks: Vec<Stack>,
+    pub(crate) union_stacks: Vec<UnionStack>,
+    pub(crate) unions: Vec<Union>,
+    pub(crate) field_lists: Vec<FieldList>,
+    pub(crate) parser: Parser,
+    pub(crate) errors: Errors,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ingress: NodeId,
+    pub(crate) egress: NodeId,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) selectors: Vec<Option<Calc>>,
+    pub(crate) calcs: Vec<Calc>,
+    pub(crate) verify: Vec<Checksum>,
+    pub(crate) update: Vec<Checksum>,
+    pub(crate) deparser: Deparser,
+    pub(crate) digests: Vec<Vec<Field>>,
+    pub(crate) standard: Standard,
+    pub(crate) log: Vec<LogMessage>,
+}
+
+/// Fields of standard metadata that the switch itself reads and writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standard {
+    pub(crate) ingress_port: Loc,
+    pub(crate) egress_spec: Loc,
+    pub(crate) egress_port: Loc,
+    pub(crate) instance_type: Loc,
+    pub(crate) packet_length: Loc,
+    pub(crate) enq_timestamp: Option<Loc>,
+    pub(crate) enq_qdepth: Option<Loc>,
+    pub(crate) deq_timedelta: Option<Loc>,
+    pub(crate) deq_qdepth: Option<Loc>,
+    pub(crate) ingress_timestamp: Option<Loc>,
+    pub(crate) egress_timestamp: Option<Loc>,
+    pub(crate) mcast_grp: Option<Loc>,
+    pub(crate) egress_rid: Option<Loc>,
+    pub(crate) checksum_error: Option<Loc>,
+    pub(crate) parser_error: Option<Loc>,
+    pub(crate) priority: Option<Loc>,
+}
+
+/// Codes of P4's core errors in this program.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Errors {
+    pub(crate) no_error: u32,
+    pub(crate) packet_too_short: u32,
+    pub(crate) stack_out_of_bounds: u32,
+    pub(crate) header_too_short: u32,
+    pub(crate) parser_timeout: u32,
+    pub(crate) parser_invalid_argument: u32,
+}
+
+/// Fields that a clone, resubmit or recirculate keeps, by its id.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldList {
+    pub(crate) id: u32,
+    pub(crate) fields: Vec<Field>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    pub(crate) start: u32,
+    pub(crate) states: Vec<ParseState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ParseState {
+    pub(crate) name: String,
+    pub(crate) ops: Vec<ParserOp>,
+    pub(crate) select: Select,
+}
+
+#[derive(Debug)]
+pub(crate) enum ParserOp {
+    Extract(HeaderId),
+    ExtractStack(StackId),
+    /// Union stack and the member within the union.
+    ExtractUnionStack(StackId, u16),
+    ExtractVar(HeaderId, Num<u64>),
+    ExtractVarStack(StackId, Num<u64>),
+    ExtractVarUnionStack(StackId, u16, Num<u64>),
+    /// Bits ahead of the cursor into a field.
+    SetLookahead(Field, Lookahead),
+    /// Length in bits.
+    Advance(Num<u64>),
+    Verify(Cond, Num<u64>),
+    Primitive(Box<Prim>),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lookahead {
+    pub(crate) bit: u32,
+    pub(crate) width: u32,
+}
+
+/// How a state goes on.
+#[derive(Debug)]
+pub(crate) enum Select {
+    Always(u32),
+    /// The key fits one word.
+    Word {
+        key: Vec<SelectPart>,
+        cases: Vec<WordCase>,
+        default: u32,
+    },
+    Wide {
+        key: Vec<SelectPart>,
+        words: usize,
+        cases: Vec<WideCase>,
+        default: u32,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct WordCase {
+    pub(crate) value: u64,
+    pub(crate) mask: u64,
+    pub(crate) next: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct WideCase {
+    pub(crate) test: WideTest,
+    pub(crate) next: u32,
+}
+
+#[derive(Debug)]
+pub(crate) enum WideTest {
+    Mask(Vec<(u64, u64)>),
+    /// A value set, by its position in the program.
+    Vset(u32),
+}
+
+/// One part of a select key: at most 64 bits, put at `word`, `shift`.
+#[derive(Debug, Clone)]
+pub(crate) struct SelectPart {
+    pub(crate) source: SelectSource,
+    pub(crate) word: u16,
+    pub(crate) shift: u8,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum SelectSource {
+    Field(Loc),
+    Valid(HeaderId),
+    /// `(stack, field, shift right, width)` of the stack's last element.
+    StackLast(StackId, u16, u32, u32),
+    /// `(union stack, member, field, shift right, width)`.
+    UnionStackLast(StackId, u16, u16, u32, u32),
+    Lookahead(Lookahead),
+}
+
+/// A node of a pipeline's graph.
+#[derive(Debug)]
+pub(crate) enum Node {
+    If {
+        name: String,
+        cond: Cond,
+        yes: NodeId,
+        no: NodeId,
+    },
+    Table(u32),
+    /// An action without parameters (also a table without key whose default
+    /// entry is constant).
+    Call {
+        action: u32,
+        next: NodeId,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) layout: KeyLayout,
+    /// By action index; only the table's own actions mean anything.
+    pub(crate) next: Vec<NodeId>,
+    pub(crate) hit: Option<NodeId>,
+    pub(crate) miss: Option<NodeId>,
+    pub(crate) base_default_next: NodeId,
+    pub(crate) counted: bool,
+    pub(crate) meter: Option<(u32, Loc)>,
+    pub(crate) timed: bool,
+    pub(crate) profile: Option<u32>,
+}
+
+/// An action's body and how its parameters are packed into words.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) params: Vec<ParamPlace>,
+    /// Words that the parameters take.
+    pub(crate) words: usize,
+    pub(crate) body: Vec<Prim>,
+}
+
+/// Where a parameter lies in an entry's words: within one word, or in whole
+/// words, least significant first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ParamPlace {
+    pub(crate) word: u16,
+    pub(crate) shift: u8,
+    pub(crate) width: u32,
+}
+
+/// One step of an action.
+#[derive(Debug)]
+pub(crate) enum Prim {
+    /// To a plain field of up to 64 bits.
+    Set64(Loc, Num<u64>),
+    /// A constant to a plain field of up to 64 bits.
+    SetConst(Loc, u64),
+    /// A plain field of up to 64 bits to another.
+    Copy64(Loc, Loc),
+    Set128(Loc, Num<u128>),
+    /// Any other field; the general case.
+    SetAny(FieldPlace, Value),
+    SetRegister(u32, Num<u64>, Value),
+    AssignVar(HeaderId, HeaderId),
+    AssignHeader(HeaderSel, HeaderSel),
+    AssignStack(StackId, StackId),
+    AssignUnion(UnionSel, UnionSel),
+    AssignUnionStack(StackId, StackId),
+    AddHeader(HeaderSel),
+    RemoveHeader(HeaderSel),
+    Push(StackSel, u32),
+    Pop(StackSel, u32),
+    Jump(u32),
+    JumpIfFalse(Cond, u32),
+    Drop,
+    Exit,
+    Count(u32, Num<u64>),
+    Meter(u32, Num<u64>, FieldPlace),
+    RegisterRead(FieldPlace, u32, Num<u64>),
+    RegisterWrite(u32, Num<u64>, Value),
+    Hash {
+        dst: FieldPlace,
+        base: Num<u64>,
+        calc: u32,
+        max: Num<u64>,
+    },
+    Random {
+        dst: FieldPlace,
+        low: Num<u64>,
+        high: Num<u64>,
+    },
+    Clone {
+        session: Num<u64>,
+        fields: Num<u64>,
+    },
+    Resubmit(Num<u64>),
+    Recirculate(Num<u64>),
+    Truncate(Num<u64>),
+    Digest(Num<u64>),
+    Log(u32),
+    Assert(Cond, u32),
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(crate) struct LogMessage {
+    pub(crate) format: String,
+    pub(crate) args: Vec<Value>,
+}
+
+/// What goes into a hash or checksum.
+#[derive(Debug, Clone)]
+pub(crate) struct Calc {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) inputs: Vec<CalcInput>,
+    pub(crate) payload: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum CalcInput {
+    /// Bits of the image, taken if the header is valid.
+    Bits {
+        header: HeaderId,
+        bit: u32,
+        width: u32,
+    },
+    /// A varbit of a header.
+    Varbit(HeaderId),
+    Constant {
+        pieces: Vec<u8>,
+        width: u32,
+    },
+    Header(HeaderId),
+    /// The `$valid$` bit.
+    Valid(HeaderId),
+}
+
+#[derive(Debug)]
+pub(crate) struct Checksum {
+    pub(crate) name: String,
+    pub(crate) target: Field,
+    pub(crate) calc: u32,
+    pub(crate) cond: Option<Cond>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Deparser {
+    pub(crate) order: Vec<HeaderId>,
+    pub(crate) body: Vec<Prim>,
+}

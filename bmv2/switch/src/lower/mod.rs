@@ -1,0 +1,494 @@
+//! From the document to the program that runs.
+
+mod action;
+mod calc;
+mod control;
+mod expr;
+mod parser;
+mod symbols;
+mod typed;
+
+use std::collections::HashMap;
+
+use crate::ir::bits::Loc;
+use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard};
+use crate::load::Document;
+use crate::program::{
+    ActionInfo, CounterId, CounterInfo, DigestInfo, HeaderFieldInfo, HeaderInfo, LoadError,
+    MeterInfo, ParamInfo, ProfileId, ProfileInfo, Program, RegisterInfo, TableId, TableInfo, Unit,
+    ValueSetInfo,
+};
+use action::Actions;
+use expr::Scope;
+use parser::Parsers;
+use symbols::{Symbols, invalid, limit, unsupported};
+
+/// Most cells of all counters, meters or registers together.
+const MAX_CELLS: u64 = 1 << 26;
+
+/// A direct meter and the field that gets its colour.
+struct Direct {
+    id: u32,
+    result: Loc,
+}
+
+/// What tables and pipelines are collected in.
+struct Builder<'a, 'b> {
+    doc: &'a Document,
+    symbols: &'a Symbols,
+    action_infos: &'b [ActionInfo],
+    action_by_id: HashMap<u32, u32>,
+    direct_meters: HashMap<String, Direct>,
+    profile_by_name: HashMap<String, ProfileId>,
+    nodes: Vec<Node>,
+    ir_tables: Vec<ir::Table>,
+    tables: Vec<TableInfo>,
+    profiles: Vec<ProfileInfo>,
+    selectors: Vec<Option<ir::Calc>>,
+    defaults: Vec<(TableId, crate::control::ActionCall)>,
+    entries: Vec<(TableId, crate::control::TableEntry)>,
+}
+
+/// Lowers a document.
+pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
+    if !doc.extern_instances.is_empty() {
+        return unsupported("extern_instances", "a custom extern");
+    }
+    let mut symbols = Symbols::build(doc)?;
+    let (counters, direct_counters) = counters(doc, &mut symbols)?;
+    let (meters, direct_meters) = meters(doc, &mut symbols)?;
+    let registers = registers(doc, &mut symbols)?;
+    let mut calcs = Vec::new();
+    for c in &doc.calculations {
+        let place = format!("calculation {:?}", c.name);
+        calcs.push(calc::calculation(&symbols, &place, &c.algo, &c.input)?);
+        let id = u32::try_from(calcs.len() - 1).unwrap_or(u32::MAX);
+        symbols.calcs.insert(c.name.clone(), id);
+    }
+    let symbols = &symbols;
+    let (value_sets, vset_by_name) = value_sets(doc)?;
+
+    let mut actions = Actions {
+        symbols,
+        log: Vec::new(),
+    };
+    let mut ir_actions = Vec::with_capacity(doc.actions.len());
+    let mut action_infos = Vec::with_capacity(doc.actions.len());
+    let mut action_by_id = HashMap::new();
+    for a in &doc.actions {
+        ir_actions.push(actions.action(a)?);
+        let index = u32::try_from(action_infos.len()).unwrap_or(u32::MAX);
+        if action_by_id.insert(a.id, index).is_some() {
+            return invalid(
+                format!("action {:?}", a.name),
+                format!("two have id {}", a.id),
+            );
+        }
+        action_infos.push(ActionInfo {
+            name: a.name.clone(),
+            params: a
+                .runtime_data
+                .iter()
+                .map(|p| ParamInfo {
+                    name: p.name.clone(),
+                    width: p.bitwidth,
+                })
+                .collect(),
+        });
+    }
+    let mut parsers = Parsers {
+        actions: &mut actions,
+        vset_by_name: &vset_by_name,
+    };
+    let parser = parsers.parser(doc)?;
+    let deparser = parser::deparser(doc, &mut actions)?;
+
+    let mut builder = Builder {
+        doc,
+        symbols,
+        action_infos: &action_infos,
+        action_by_id,
+        direct_meters,
+        profile_by_name: HashMap::new(),
+        nodes: Vec::new(),
+        ir_tables: Vec::new(),
+        tables: Vec::new(),
+        profiles: Vec::new(),
+        selectors: Vec::new(),
+        defaults: Vec::new(),
+        entries: Vec::new(),
+    };
+    let ingress = builder.pipeline("ingress")?;
+    let egress = builder.pipeline("egress")?;
+    let Builder {
+        nodes,
+        ir_tables,
+        mut tables,
+        profiles,
+        selectors,
+        defaults,
+        entries,
+        ..
+    } = builder;
+    let mut counters = counters;
+    bind_counters(&direct_counters, &mut tables, &mut counters);
+    let mut meters = meters;
+    for (i, t) in tables.iter().enumerate() {
+        if let Some(m) = t.direct_meter.and_then(|m| meters.get_mut(m.index())) {
+            m.direct = Some(TableId(u32::try_from(i).unwrap_or(u32::MAX)));
+        }
+    }
+    let (verify, update) = checksums(doc, symbols)?;
+    let (digests, digest_infos) = digests(doc, symbols)?;
+    let ir = Ir {
+        image: symbols.image,
+        headers: symbols.headers.clone(),
+        metadata: symbols.metadata.clone(),
+        stacks: symbols.stacks.clone(),
+        union_stacks: symbols.union_stacks.clone(),
+        unions: symbols.unions.clone(),
+        field_lists: field_lists(doc, symbols)?,
+        parser,
+        errors: errors(doc),
+        nodes,
+        ingress,
+        egress,
+        actions: ir_actions,
+        tables: ir_tables,
+        selectors,
+        calcs,
+        verify,
+        update,
+        deparser,
+        digests,
+        standard: standard(symbols)?,
+        log: actions.log,
+    };
+    let program = Program {
+        tables,
+        actions: action_infos,
+        profiles,
+        counters,
+        meters,
+        registers,
+        digests: digest_infos,
+        headers: headers(symbols),
+        value_sets,
+        defaults,
+        entries,
+        ir,
+    };
+    check_entries(&program)?;
+    Ok(program)
+}
+
+/// Inserts the program's own entries once, so that a bad one is found now.
+fn check_entries(program: &Program) -> Result<(), LoadError> {
+    let mut tables = crate::tables::Tables::new(program, crate::switch::Timestamp::default());
+    for (id, info) in program.tables.iter().enumerate() {
+        let id = TableId(u32::try_from(id).unwrap_or(u32::MAX));
+        let wanted = program.entries.iter().filter(|(t, _)| *t == id).count() as u64;
+        if tables.count(id).unwrap_or(0) == wanted {
+            continue;
+        }
+        for (t, entry) in program.entries.iter().filter(|(t, _)| *t == id) {
+            // The first one that cannot be there twice for another reason
+            // than being there.
+            let _ = tables.delete(program, *t, &entry.key);
+        }
+        return invalid(
+            format!("table {:?}", info.name),
+            "two of its constant entries have the same key, or one is malformed",
+        );
+    }
+    Ok(())
+}
+
+fn cells(place: &str, total: &mut u64, size: u32) -> Result<(), LoadError> {
+    *total += u64::from(size);
+    limit(
+        place,
+        "the number of cells of all such arrays",
+        *total,
+        MAX_CELLS,
+    )
+}
+
+type DirectCounters = Vec<(String, u32)>;
+
+fn counters(
+    doc: &Document,
+    symbols: &mut Symbols,
+) -> Result<(Vec<CounterInfo>, DirectCounters), LoadError> {
+    let (mut infos, mut direct, mut total) = (Vec::new(), Vec::new(), 0);
+    for c in &doc.counter_arrays {
+        let place = format!("counter {:?}", c.name);
+        let id = u32::try_from(infos.len()).unwrap_or(u32::MAX);
+        if c.is_direct {
+            direct.push((c.binding.clone().unwrap_or_default(), id));
+        } else {
+            cells(&place, &mut total, c.size)?;
+            symbols.counters.insert(c.name.clone(), id);
+        }
+        infos.push(CounterInfo {
+            name: c.name.clone(),
+            size: if c.is_direct { 0 } else { c.size },
+            direct: None,
+        });
+    }
+    Ok((infos, direct))
+}
+
+fn bind_counters(direct: &DirectCounters, tables: &mut [TableInfo], counters: &mut [CounterInfo]) {
+    for (binding, id) in direct {
+        if let Some((i, t)) = tables
+            .iter_mut()
+            .enumerate()
+            .find(|(_, t)| t.name == *binding)
+        {
+            t.direct_counter = Some(CounterId(*id));
+            if let Some(c) = counters.get_mut(*id as usize) {
+                c.direct = Some(TableId(u32::try_from(i).unwrap_or(u32::MAX)));
+            }
+        }
+    }
+}
+
+fn meters(
+    doc: &Document,
+    symbols: &mut Symbols,
+) -> Result<(Vec<MeterInfo>, HashMap<String, Direct>), LoadError> {
+    let (mut infos, mut direct, mut total) = (Vec::new(), HashMap::new(), 0);
+    for m in &doc.meter_arrays {
+        let place = format!("meter {:?}", m.name);
+        let id = u32::try_from(infos.len()).unwrap_or(u32::MAX);
+        let unit = match m.unit.as_str() {
+            "packets" => Unit::Packets,
+            "bytes" => Unit::Bytes,
+            other => return unsupported(place, format!("a meter of type {other:?}")),
+        };
+        if m.rate_count != 2 {
+            return unsupported(place, format!("a meter with {} rates", m.rate_count));
+        }
+        if m.is_direct {
+            let Some((header, field)) = &m.result_target else {
+                return invalid(place, "it is direct but names no result field");
+            };
+            let f = symbols.field(&place, header, field)?;
+            let Some(result) = Loc::new(f.bit, f.width).filter(|_| f.kind == FieldKind::Plain)
+            else {
+                return unsupported(place, "a result field of this kind");
+            };
+            direct.insert(m.name.clone(), Direct { id, result });
+        } else {
+            cells(&place, &mut total, m.size)?;
+            symbols.meters.insert(m.name.clone(), id);
+        }
+        infos.push(MeterInfo {
+            name: m.name.clone(),
+            size: if m.is_direct { 0 } else { m.size },
+            direct: None,
+            unit,
+        });
+    }
+    Ok((infos, direct))
+}
+
+fn registers(doc: &Document, symbols: &mut Symbols) -> Result<Vec<RegisterInfo>, LoadError> {
+    let (mut infos, mut total) = (Vec::new(), 0);
+    for r in &doc.register_arrays {
+        let place = format!("register {:?}", r.name);
+        cells(&place, &mut total, r.size)?;
+        if r.bitwidth == 0 || r.bitwidth > 1 << 14 {
+            return invalid(place, format!("cells of {} bits", r.bitwidth));
+        }
+        let id = u32::try_from(infos.len()).unwrap_or(u32::MAX);
+        symbols.registers.insert(r.name.clone(), (id, r.bitwidth));
+        infos.push(RegisterInfo {
+            name: r.name.clone(),
+            size: r.size,
+            width: r.bitwidth,
+        });
+    }
+    Ok(infos)
+}
+
+fn value_sets(doc: &Document) -> Result<(Vec<ValueSetInfo>, HashMap<String, u32>), LoadError> {
+    let mut infos = Vec::new();
+    let mut by_name = HashMap::new();
+    for v in &doc.parse_vsets {
+        let id = u32::try_from(infos.len()).unwrap_or(u32::MAX);
+        if by_name.insert(v.name.clone(), id).is_some() {
+            return invalid(
+                format!("value set {:?}", v.name),
+                "there are two of this name",
+            );
+        }
+        infos.push(ValueSetInfo {
+            name: v.name.clone(),
+            width: v.compressed_bitwidth,
+            size: v.max_size.unwrap_or(1024),
+            fields: parser::vset_fields(doc, &v.name),
+        });
+    }
+    Ok((infos, by_name))
+}
+
+fn checksums(
+    doc: &Document,
+    symbols: &Symbols,
+) -> Result<(Vec<Checksum>, Vec<Checksum>), LoadError> {
+    let (mut verify, mut update) = (Vec::new(), Vec::new());
+    for c in &doc.checksums {
+        let place = format!("checksum {:?}", c.name);
+        if c.kind != "generic" {
+            return unsupported(place, format!("a checksum of type {:?}", c.kind));
+        }
+        let name = c.calculation.as_deref().unwrap_or("");
+        let Some(&calc) = symbols.calcs.get(name) else {
+            return invalid(place, format!("there is no calculation {name:?}"));
+        };
+        let target = symbols.field(&place, &c.target.0, &c.target.1)?;
+        if target.kind != FieldKind::Plain {
+            return unsupported(place, "a target that is not a plain field");
+        }
+        let scope = Scope {
+            symbols,
+            params: &[],
+            place: &place,
+        };
+        let cond = match &c.if_cond {
+            Some(json) if !json.is_null() => Some(scope.cond(json)?),
+            _ => None,
+        };
+        let make = || Checksum {
+            name: c.name.clone(),
+            target,
+            calc,
+            cond: cond.clone(),
+        };
+        if c.verify {
+            verify.push(make());
+        }
+        if c.update {
+            update.push(make());
+        }
+    }
+    Ok((verify, update))
+}
+
+fn list_fields(
+    symbols: &Symbols,
+    place: &str,
+    list: &crate::load::FieldList,
+) -> Result<Vec<ir::Field>, LoadError> {
+    list.elements
+        .iter()
+        .map(|o| {
+            if o.kind != "field" {
+                return unsupported(place, format!("an element of type {:?}", o.kind));
+            }
+            let f = symbols.field_pair(place, &o.value)?;
+            if f.kind == FieldKind::Varbit {
+                return unsupported(place, "a varbit in a list");
+            }
+            Ok(f)
+        })
+        .collect()
+}
+
+fn field_lists(doc: &Document, symbols: &Symbols) -> Result<Vec<FieldList>, LoadError> {
+    doc.field_lists
+        .iter()
+        .map(|l| {
+            Ok(FieldList {
+                id: l.id,
+                fields: list_fields(symbols, &format!("field list {}", l.id), l)?,
+            })
+        })
+        .collect()
+}
+
+type Digests = (Vec<Vec<ir::Field>>, Vec<DigestInfo>);
+
+fn digests(doc: &Document, symbols: &Symbols) -> Result<Digests, LoadError> {
+    let (mut lists, mut infos) = (Vec::new(), Vec::new());
+    for l in &doc.learn_lists {
+        let fields = list_fields(symbols, &format!("learn list {:?}", l.name), l)?;
+        infos.push(DigestInfo {
+            name: l.name.clone(),
+            json_id: l.id,
+            widths: fields.iter().map(|f| f.width).collect(),
+        });
+        lists.push(fields);
+    }
+    Ok((lists, infos))
+}
+
+fn errors(doc: &Document) -> Errors {
+    let code = |name, fallback| parser::error_code(doc, name, fallback);
+    Errors {
+        no_error: code("NoError", 0),
+        packet_too_short: code("PacketTooShort", 1),
+        stack_out_of_bounds: code("StackOutOfBounds", 3),
+        header_too_short: code("HeaderTooShort", 4),
+        parser_timeout: code("ParserTimeout", 5),
+        parser_invalid_argument: code("ParserInvalidArgument", 6),
+    }
+}
+
+fn headers(symbols: &Symbols) -> Vec<HeaderInfo> {
+    symbols
+        .headers
+        .iter()
+        .map(|h| HeaderInfo {
+            name: h.name.clone(),
+            metadata: h.metadata,
+            fields: h
+                .fields
+                .iter()
+                .zip(&h.field_names)
+                .filter(|(f, _)| f.kind != FieldKind::Valid)
+                .map(|(f, name)| HeaderFieldInfo {
+                    name: name.clone(),
+                    width: f.width,
+                    signed: f.signed,
+                    varbit: f.kind == FieldKind::Varbit,
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn standard(symbols: &Symbols) -> Result<Standard, LoadError> {
+    let place = "standard_metadata";
+    let header = symbols.header(place, "standard_metadata")?;
+    let optional = |name: &str| {
+        symbols
+            .field_of(place, header, name)
+            .ok()
+            .and_then(|f| Loc::new(f.bit, f.width))
+    };
+    let required = |name: &str| match optional(name) {
+        Some(loc) => Ok(loc),
+        None => invalid(place, format!("it has no field {name:?}")),
+    };
+    Ok(Standard {
+        ingress_port: required("ingress_port")?,
+        egress_spec: required("egress_spec")?,
+        egress_port: required("egress_port")?,
+        instance_type: required("instance_type")?,
+        packet_length: required("packet_length")?,
+        enq_timestamp: optional("enq_timestamp"),
+        enq_qdepth: optional("enq_qdepth"),
+        deq_timedelta: optional("deq_timedelta"),
+        deq_qdepth: optional("deq_qdepth"),
+        ingress_timestamp: optional("ingress_global_timestamp"),
+        egress_timestamp: optional("egress_global_timestamp"),
+        mcast_grp: optional("mcast_grp"),
+        egress_rid: optional("egress_rid"),
+        checksum_error: optional("checksum_error"),
+        parser_error: optional("parser_error"),
+        priority: optional("priority"),
+    })
+}

@@ -1,0 +1,994 @@
+//! Tables while the switch runs: entries, defaults, profiles.
+//!
+//! Workers read under a shared lock for a burst; writers take the lock for a
+//! bounded piece of a batch. Counters and hit times are atomics, so that
+//! packets write them under the shared lock.
+
+pub(crate) mod index;
+pub(crate) mod key;
+pub(crate) mod profile;
+pub(crate) mod slab;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::control::{
+    ActionCall, CounterValue, EntryAction, EntryKey, EntryState, MeterConfig, TableEntry,
+    TableError, Value,
+};
+use crate::ir::{Ir, ParamPlace};
+use crate::meters::Meter;
+use crate::program::{ActionId, MatchKind, Program, TableId, TableInfo};
+use crate::switch::Timestamp;
+use index::{Index, Parts};
+use key::{Encoded, bytes_to_limbs, check_width, limbs_to_bytes};
+use profile::{Profile, Slot};
+use slab::Slab;
+
+/// What an entry's first word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Call,
+    Member,
+    Group,
+}
+
+/// An entry's first word: what it does, and with which action or slot.
+const LIVE: u64 = 1 << 40;
+
+fn head(kind: Kind, value: u32) -> u64 {
+    LIVE | ((kind as u64) << 32) | u64::from(value)
+}
+
+#[inline(always)]
+fn split_head(word: u64) -> (Kind, u32) {
+    let kind = match (word >> 32) & 3 {
+        0 => Kind::Call,
+        1 => Kind::Member,
+        _ => Kind::Group,
+    };
+    (kind, word as u32)
+}
+
+/// Word offsets in a record. Parts that a table does not have take no room.
+#[derive(Debug, Clone, Copy, Default)]
+struct Offsets {
+    packets: usize,
+    last_hit: usize,
+    timeout: usize,
+    params: usize,
+    stride: usize,
+}
+
+/// What happens on a miss.
+#[derive(Debug, Clone)]
+pub(crate) struct DefaultEntry {
+    pub(crate) kind: Kind,
+    pub(crate) value: u32,
+    pub(crate) params: Box<[u64]>,
+}
+
+/// One table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    parts: Parts,
+    offsets: Offsets,
+    counted: bool,
+    timed: bool,
+    keyed: bool,
+    pub(crate) slab: Slab,
+    pub(crate) index: Index,
+    pub(crate) default: Option<DefaultEntry>,
+    initial: Option<DefaultEntry>,
+    meters: Option<Vec<Meter>>,
+    /// Cookies and metadata of the entries that have them.
+    extras: HashMap<u32, (u64, Vec<u8>)>,
+    /// Entries reported idle at the last sweep.
+    reported: HashSet<u32>,
+}
+
+/// A resolved entry action: what to store.
+#[derive(Debug)]
+struct Stored {
+    kind: Kind,
+    value: u32,
+    params: SmallVec<[u64; 4]>,
+}
+
+/// All tables and profiles of a running program.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) profiles: Vec<Profile>,
+    /// Members of value sets: value and mask, by word.
+    pub(crate) vsets: Vec<Vec<Vec<(u64, u64)>>>,
+}
+
+impl Table {
+    fn new(program: &Program, id: usize) -> Self {
+        let empty = Parts::default();
+        let (Some(info), Some(ir)) = (program.tables.get(id), program.ir.tables.get(id)) else {
+            return Self {
+                parts: empty,
+                offsets: Offsets::default(),
+                counted: false,
+                timed: false,
+                keyed: false,
+                slab: Slab::new(1),
+                index: Index::tuples(),
+                default: None,
+                initial: None,
+                meters: None,
+                extras: HashMap::new(),
+                reported: HashSet::new(),
+            };
+        };
+        let words = ir.layout.words;
+        let exact = info.kind == MatchKind::Exact;
+        let mut at = 1;
+        let mut take = |n: usize| {
+            let start = at;
+            at += n;
+            start
+        };
+        let packets = take(if ir.counted { 2 } else { 0 });
+        let last_hit = take(usize::from(ir.timed));
+        let timeout = take(usize::from(ir.timed));
+        let parts = Parts {
+            key: take(words),
+            mask: take(if exact { 0 } else { words }),
+            rank: take(usize::from(!exact)),
+            bounds: take(2 * ir.layout.ranges.len()),
+            words,
+            ranges: ir.layout.ranges.len(),
+        };
+        let widest = info
+            .actions
+            .iter()
+            .filter_map(|(_, a)| program.ir.actions.get(a.index()))
+            .map(|a| a.words)
+            .max()
+            .unwrap_or(0);
+        let params = take(widest);
+        Self {
+            parts,
+            offsets: Offsets {
+                packets,
+                last_hit,
+                timeout,
+                params,
+                stride: at,
+            },
+            counted: ir.counted,
+            timed: ir.timed,
+            keyed: !info.key.is_empty(),
+            slab: Slab::new(at),
+            index: if exact {
+                Index::exact(info.size)
+            } else {
+                Index::tuples()
+            },
+            default: None,
+            initial: None,
+            meters: ir.meter.map(|_| Vec::new()),
+            extras: HashMap::new(),
+            reported: HashSet::new(),
+        }
+    }
+
+    /// The slot that the packet's key matches.
+    #[inline]
+    pub(crate) fn lookup(
+        &self,
+        layout: &key::KeyLayout,
+        key: &[u64],
+        scratch: &mut [u64],
+    ) -> Option<u32> {
+        if self.slab.len() == 0 {
+            return None;
+        }
+        self.index
+            .lookup(layout, &self.parts, &self.slab, key, scratch)
+    }
+
+    /// Counts a hit, notes its time, and says what the entry does.
+    #[inline]
+    pub(crate) fn hit(&self, slot: u32, bytes: u64, now: Timestamp) -> (Kind, u32, &[AtomicU64]) {
+        let record = self.slab.get(slot);
+        if self.counted
+            && let Some([p, b, ..]) = record.get(self.offsets.packets..)
+        {
+            p.fetch_add(1, Ordering::Relaxed);
+            b.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if self.timed
+            && let Some(t) = record.get(self.offsets.last_hit)
+        {
+            t.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        let word = record.first().map_or(0, |w| w.load(Ordering::Relaxed));
+        let (kind, value) = split_head(word);
+        (
+            kind,
+            value,
+            record.get(self.offsets.params..).unwrap_or(&[]),
+        )
+    }
+
+    /// The direct meter of an entry.
+    pub(crate) fn meter(&self, slot: u32) -> Option<&Meter> {
+        self.meters.as_ref()?.get(slot as usize)
+    }
+
+    fn counter(&self, slot: u32) -> CounterValue {
+        CounterValue {
+            packets: self.slab.word(slot, self.offsets.packets),
+            bytes: self.slab.word(slot, self.offsets.packets + 1),
+        }
+    }
+
+    fn encoded(&self, layout: &key::KeyLayout, slot: u32) -> Encoded {
+        let read = |at: usize, n: usize| (0..n).map(|i| self.slab.word(slot, at + i)).collect();
+        let exact = matches!(self.index, Index::Exact(_));
+        Encoded {
+            value: read(self.parts.key, layout.words),
+            mask: if exact {
+                SmallVec::from_elem(u64::MAX, layout.words)
+            } else {
+                read(self.parts.mask, layout.words)
+            },
+            bounds: (0..layout.ranges.len())
+                .map(|r| self.parts.bound(&self.slab, slot, r))
+                .collect(),
+            rank: if exact {
+                0
+            } else {
+                self.slab.word(slot, self.parts.rank) as i64
+            },
+        }
+    }
+
+    fn store_action(&mut self, slot: u32, s: &Stored) {
+        self.slab.set(slot, 0, head(s.kind, s.value));
+        for i in 0..self.offsets.stride - self.offsets.params {
+            let word = s.params.get(i).copied().unwrap_or(0);
+            self.slab.set(slot, self.offsets.params + i, word);
+        }
+    }
+
+    fn store_extras(&mut self, slot: u32, entry: &TableEntry, now: Timestamp) {
+        if self.timed {
+            self.slab.set(slot, self.offsets.last_hit, now.as_nanos());
+            self.slab
+                .set(slot, self.offsets.timeout, entry.idle_timeout_ns);
+            self.reported.remove(&slot);
+        }
+        if entry.cookie == 0 && entry.metadata.is_empty() {
+            self.extras.remove(&slot);
+        } else {
+            self.extras
+                .insert(slot, (entry.cookie, entry.metadata.clone()));
+        }
+    }
+}
+
+/// The name of a table for messages.
+fn name(info: &TableInfo) -> String {
+    format!("table {}", info.name)
+}
+
+/// The words of an action's parameters.
+pub(crate) fn pack_params(
+    place: &str,
+    program: &Program,
+    call: &ActionCall,
+) -> Result<SmallVec<[u64; 4]>, TableError> {
+    let (Some(info), Some(action)) = (
+        program.actions.get(call.action.index()),
+        program.ir.actions.get(call.action.index()),
+    ) else {
+        return Err(TableError::NoSuchObject {
+            what: "action",
+            id: call.action.0,
+        });
+    };
+    if call.params.len() != info.params.len() {
+        return Err(TableError::Invalid {
+            place: place.to_owned(),
+            what: format!(
+                "action {} takes {} parameters, not {}",
+                info.name,
+                info.params.len(),
+                call.params.len()
+            ),
+        });
+    }
+    let mut words = SmallVec::from_elem(0, action.words);
+    for ((p, v), i) in action.params.iter().zip(&call.params).zip(&info.params) {
+        if v.len() * 8 > p.width as usize {
+            check_width(
+                &format!("{place}, action {}", info.name),
+                &i.name,
+                p.width,
+                v,
+            )?;
+        }
+        put_param(&mut words, *p, v);
+    }
+    Ok(words)
+}
+
+fn put_param(words: &mut [u64], p: ParamPlace, value: &[u8]) {
+    let at = usize::from(p.word);
+    if p.width <= 64 {
+        if let Some(w) = words.get_mut(at) {
+            *w |= key::chunk(value, 0, 64) << p.shift;
+        }
+        return;
+    }
+    let limbs = bytes_to_limbs(value, p.width.div_ceil(64) as usize);
+    for (i, limb) in limbs.iter().enumerate() {
+        if let Some(w) = words.get_mut(at + i) {
+            *w = *limb;
+        }
+    }
+}
+
+/// A call with its parameters as bytes.
+pub(crate) fn unpack_call(ir: &Ir, action: ActionId, words: &[u64]) -> ActionCall {
+    let places = ir
+        .actions
+        .get(action.index())
+        .map_or(&[][..], |a| a.params.as_slice());
+    let params = places
+        .iter()
+        .map(|p| {
+            let word = |i: usize| words.get(usize::from(p.word) + i).copied().unwrap_or(0);
+            if p.width <= 64 {
+                return key::bytes_of(
+                    (word(0) >> p.shift) & crate::ir::bits::mask64(p.width),
+                    p.width,
+                );
+            }
+            let limbs: SmallVec<[u64; 4]> = (0..p.width.div_ceil(64) as usize).map(word).collect();
+            limbs_to_bytes(&limbs, p.width)
+        })
+        .collect::<Vec<Value>>();
+    ActionCall { action, params }
+}
+
+impl Tables {
+    /// Tables as the program wants them at the start.
+    pub(crate) fn new(program: &Program, now: Timestamp) -> Self {
+        let mut t = Self {
+            tables: (0..program.tables.len())
+                .map(|i| Table::new(program, i))
+                .collect(),
+            profiles: program
+                .profiles
+                .iter()
+                .map(|p| Profile::new(&p.name, p.size))
+                .collect(),
+            vsets: vec![Vec::new(); program.value_sets.len()],
+        };
+        for (table, call) in &program.defaults {
+            let stored = t.resolve(program, *table, &EntryAction::Call(call.clone()));
+            if let (Ok(s), Some(table)) = (stored, t.tables.get_mut(table.index())) {
+                let d = DefaultEntry {
+                    kind: s.kind,
+                    value: s.value,
+                    params: s.params.into_boxed_slice(),
+                };
+                table.initial = Some(d.clone());
+                table.default = Some(d);
+            }
+        }
+        for (table, entry) in &program.entries {
+            // Checked when the program was loaded.
+            let _ = t.insert(program, *table, entry, now, true);
+        }
+        t
+    }
+
+    fn info(program: &Program, table: TableId) -> Result<&TableInfo, TableError> {
+        program
+            .tables
+            .get(table.index())
+            .ok_or(TableError::NoSuchObject {
+                what: "table",
+                id: table.0,
+            })
+    }
+
+    fn table(&self, table: TableId) -> Result<&Table, TableError> {
+        self.tables
+            .get(table.index())
+            .ok_or(TableError::NoSuchObject {
+                what: "table",
+                id: table.0,
+            })
+    }
+
+    fn table_mut(&mut self, table: TableId) -> Result<&mut Table, TableError> {
+        self.tables
+            .get_mut(table.index())
+            .ok_or(TableError::NoSuchObject {
+                what: "table",
+                id: table.0,
+            })
+    }
+
+    /// Checks an action against a table.
+    fn resolve(
+        &self,
+        program: &Program,
+        table: TableId,
+        action: &EntryAction,
+    ) -> Result<Stored, TableError> {
+        let info = Self::info(program, table)?;
+        let invalid = |what: &str| TableError::Invalid {
+            place: name(info),
+            what: what.into(),
+        };
+        match (action, info.profile) {
+            (EntryAction::Call(call), _) => {
+                if !info.actions.iter().any(|(_, a)| *a == call.action) {
+                    let action = program
+                        .actions
+                        .get(call.action.index())
+                        .map_or("?", |a| a.name.as_str());
+                    return Err(TableError::Invalid {
+                        place: name(info),
+                        what: format!("{action} (id {}) is not one of its actions", call.action.0),
+                    });
+                }
+                Ok(Stored {
+                    kind: Kind::Call,
+                    value: call.action.0,
+                    params: pack_params(&name(info), program, call)?,
+                })
+            }
+            (EntryAction::Member(id), Some(profile)) => {
+                let p = self.profile(profile.0)?;
+                Ok(Stored {
+                    kind: Kind::Member,
+                    value: p.member_slot(*id)?,
+                    params: SmallVec::new(),
+                })
+            }
+            (EntryAction::Group(id), Some(profile)) => {
+                let p = self.profile(profile.0)?;
+                Ok(Stored {
+                    kind: Kind::Group,
+                    value: p.group_slot(*id)?,
+                    params: SmallVec::new(),
+                })
+            }
+            (_, None) => Err(invalid(
+                "it has no action profile; entries must name an action",
+            )),
+        }
+    }
+
+    pub(crate) fn profile(&self, profile: u32) -> Result<&Profile, TableError> {
+        self.profiles
+            .get(profile as usize)
+            .ok_or(TableError::NoSuchObject {
+                what: "action profile",
+                id: profile,
+            })
+    }
+
+    pub(crate) fn profile_mut(&mut self, profile: u32) -> Result<&mut Profile, TableError> {
+        self.profiles
+            .get_mut(profile as usize)
+            .ok_or(TableError::NoSuchObject {
+                what: "action profile",
+                id: profile,
+            })
+    }
+
+    fn refer(&mut self, info: &TableInfo, kind: Kind, value: u32, more: bool) {
+        if let (Some(p), Kind::Member | Kind::Group) = (info.profile, kind)
+            && let Some(p) = self.profiles.get_mut(p.index())
+        {
+            p.refer(kind == Kind::Group, value, more);
+        }
+    }
+
+    fn encode<'p>(
+        &self,
+        program: &'p Program,
+        table: TableId,
+        key: &EntryKey,
+    ) -> Result<(&'p TableInfo, Encoded), TableError> {
+        let info = Self::info(program, table)?;
+        if info.key.is_empty() {
+            return Err(TableError::Invalid {
+                place: name(info),
+                what: "it has no key, so it has no entries".into(),
+            });
+        }
+        let layout = program.ir.tables.get(table.index()).map(|t| &t.layout);
+        match layout {
+            Some(l) => Ok((info, l.encode(&info.name, key)?)),
+            None => Err(TableError::NoSuchObject {
+                what: "table",
+                id: table.0,
+            }),
+        }
+    }
+
+    fn find(
+        &self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+    ) -> Result<(u32, Encoded), TableError> {
+        let (info, e) = self.encode(program, table, key)?;
+        let t = self.table(table)?;
+        match t.index.find(&t.parts, &t.slab, &e) {
+            Some(slot) => Ok((slot, e)),
+            None => Err(TableError::NotFound {
+                place: name(info),
+                what: "entry".into(),
+            }),
+        }
+    }
+
+    /// Adds an entry; `initial` ones come from the program itself.
+    pub(crate) fn insert(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        entry: &TableEntry,
+        now: Timestamp,
+        initial: bool,
+    ) -> Result<(), TableError> {
+        let (info, e) = self.encode(program, table, &entry.key)?;
+        if info.is_const && !initial {
+            return Err(immutable(info, "the entry list"));
+        }
+        check_timeout(info, entry)?;
+        let stored = self.resolve(program, table, &entry.action)?;
+        let t = self.table_mut(table)?;
+        if t.index.find(&t.parts, &t.slab, &e).is_some() {
+            return Err(TableError::AlreadyExists {
+                place: name(info),
+                what: "an entry with this key".into(),
+            });
+        }
+        if t.slab.len() >= info.size {
+            return Err(TableError::Full {
+                place: name(info),
+                size: u64::from(info.size),
+            });
+        }
+        let slot = t.slab.insert();
+        for (i, w) in e.value.iter().enumerate() {
+            t.slab.set(slot, t.parts.key + i, *w);
+        }
+        if !matches!(t.index, Index::Exact(_)) {
+            for (i, w) in e.mask.iter().enumerate() {
+                t.slab.set(slot, t.parts.mask + i, *w);
+            }
+            t.slab.set(slot, t.parts.rank, e.rank as u64);
+            for (r, (low, high)) in e.bounds.iter().enumerate() {
+                t.slab.set(slot, t.parts.bounds + 2 * r, *low);
+                t.slab.set(slot, t.parts.bounds + 2 * r + 1, *high);
+            }
+        }
+        t.store_action(slot, &stored);
+        t.store_extras(slot, entry, now);
+        if let Some(m) = &mut t.meters {
+            let needed = slot as usize + 1;
+            if m.len() < needed {
+                m.resize_with(needed, Meter::default);
+            }
+        }
+        t.index.insert(&t.parts, &t.slab, slot, &e);
+        self.refer(info, stored.kind, stored.value, true);
+        Ok(())
+    }
+
+    /// Replaces what an entry does; counters stay, the idle timer restarts.
+    pub(crate) fn modify(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        entry: &TableEntry,
+        now: Timestamp,
+    ) -> Result<(), TableError> {
+        let (slot, _) = self.find(program, table, &entry.key)?;
+        let info = Self::info(program, table)?;
+        if info.is_const {
+            return Err(immutable(info, "the entry list"));
+        }
+        check_timeout(info, entry)?;
+        let stored = self.resolve(program, table, &entry.action)?;
+        let t = self.table_mut(table)?;
+        let (kind, value) = split_head(t.slab.word(slot, 0));
+        t.store_action(slot, &stored);
+        t.store_extras(slot, entry, now);
+        self.refer(info, stored.kind, stored.value, true);
+        self.refer(info, kind, value, false);
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub(crate) fn delete(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+    ) -> Result<(), TableError> {
+        let (slot, e) = self.find(program, table, key)?;
+        let info = Self::info(program, table)?;
+        if info.is_const {
+            return Err(immutable(info, "the entry list"));
+        }
+        let t = self.table_mut(table)?;
+        let (kind, value) = split_head(t.slab.word(slot, 0));
+        t.index.remove(&t.parts, &t.slab, slot, &e);
+        t.slab.remove(slot);
+        t.extras.remove(&slot);
+        t.reported.remove(&slot);
+        if let Some(m) = t.meter(slot) {
+            m.configure(None);
+        }
+        self.refer(info, kind, value, false);
+        Ok(())
+    }
+
+    /// Sets what a miss does.
+    pub(crate) fn set_default(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        action: &EntryAction,
+    ) -> Result<(), TableError> {
+        let info = Self::info(program, table)?;
+        let stored = self.resolve(program, table, action)?;
+        let t = self.table(table)?;
+        if info.const_default_params {
+            return Err(immutable(info, "the default entry"));
+        }
+        if info.const_default_action
+            && t.initial
+                .as_ref()
+                .is_some_and(|d| d.kind != stored.kind || d.value != stored.value)
+        {
+            return Err(immutable(info, "the default action"));
+        }
+        self.replace_default(info, table, Some(stored))
+    }
+
+    /// Sets the default action back to the program's.
+    pub(crate) fn reset_default(
+        &mut self,
+        program: &Program,
+        table: TableId,
+    ) -> Result<(), TableError> {
+        let info = Self::info(program, table)?;
+        if info.const_default_params {
+            return Err(immutable(info, "the default entry"));
+        }
+        let initial = self.table(table)?.initial.clone().map(|d| Stored {
+            kind: d.kind,
+            value: d.value,
+            params: SmallVec::from_slice(&d.params),
+        });
+        self.replace_default(info, table, initial)
+    }
+
+    fn replace_default(
+        &mut self,
+        info: &TableInfo,
+        table: TableId,
+        new: Option<Stored>,
+    ) -> Result<(), TableError> {
+        if let Some(s) = &new {
+            self.refer(info, s.kind, s.value, true);
+        }
+        let old = std::mem::replace(
+            &mut self.table_mut(table)?.default,
+            new.map(|s| DefaultEntry {
+                kind: s.kind,
+                value: s.value,
+                params: s.params.into_boxed_slice(),
+            }),
+        );
+        if let Some(d) = old {
+            self.refer(info, d.kind, d.value, false);
+        }
+        Ok(())
+    }
+
+    /// What a miss does.
+    pub(crate) fn default_of(
+        &self,
+        program: &Program,
+        table: TableId,
+    ) -> Result<Option<EntryAction>, TableError> {
+        let info = Self::info(program, table)?;
+        Ok(self
+            .table(table)?
+            .default
+            .as_ref()
+            .map(|d| self.entry_action(&program.ir, info, d.kind, d.value, &d.params)))
+    }
+
+    fn entry_action(
+        &self,
+        ir: &Ir,
+        info: &TableInfo,
+        kind: Kind,
+        value: u32,
+        params: &[u64],
+    ) -> EntryAction {
+        let profile = info.profile.and_then(|p| self.profiles.get(p.index()));
+        match kind {
+            Kind::Call => EntryAction::Call(unpack_call(ir, ActionId(value), params)),
+            Kind::Member => EntryAction::Member(profile.map_or(0, |p| p.member_at(value))),
+            Kind::Group => EntryAction::Group(profile.map_or(0, |p| p.group_at(value))),
+        }
+    }
+
+    /// One entry with its state.
+    pub(crate) fn get(
+        &self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+        now: Timestamp,
+    ) -> Result<EntryState, TableError> {
+        let (slot, _) = self.find(program, table, key)?;
+        self.entry_state(program, table, slot, now)
+            .ok_or_else(|| TableError::NotFound {
+                place: format!("table {}", table.0),
+                what: "entry".into(),
+            })
+    }
+
+    /// The entry in a slot with its state; `None` if the slot is free.
+    pub(crate) fn entry_state(
+        &self,
+        program: &Program,
+        table: TableId,
+        slot: u32,
+        now: Timestamp,
+    ) -> Option<EntryState> {
+        let info = program.tables.get(table.index())?;
+        let layout = &program.ir.tables.get(table.index())?.layout;
+        let t = self.tables.get(table.index())?;
+        let word = t.slab.word(slot, 0);
+        if word & LIVE == 0 {
+            return None;
+        }
+        let (kind, value) = split_head(word);
+        let params: SmallVec<[u64; 4]> = (0..t.offsets.stride - t.offsets.params)
+            .map(|i| t.slab.word(slot, t.offsets.params + i))
+            .collect();
+        let (cookie, metadata) = t.extras.get(&slot).cloned().unwrap_or_default();
+        Some(EntryState {
+            entry: TableEntry {
+                key: layout.decode(&t.encoded(layout, slot)),
+                action: self.entry_action(&program.ir, info, kind, value, &params),
+                idle_timeout_ns: if t.timed {
+                    t.slab.word(slot, t.offsets.timeout)
+                } else {
+                    0
+                },
+                cookie,
+                metadata,
+            },
+            counter: t.counted.then(|| t.counter(slot)),
+            meter: t.meter(slot).and_then(Meter::config),
+            since_last_hit_ns: t.timed.then(|| {
+                now.as_nanos()
+                    .saturating_sub(t.slab.word(slot, t.offsets.last_hit))
+            }),
+        })
+    }
+
+    /// Up to `max` entries from slot `from` on, and the slot to go on from.
+    pub(crate) fn read(
+        &self,
+        program: &Program,
+        table: TableId,
+        from: u64,
+        max: usize,
+        now: Timestamp,
+    ) -> Result<(Vec<EntryState>, Option<u64>), TableError> {
+        Self::info(program, table)?;
+        let top = u64::from(self.table(table)?.slab.top());
+        let mut found = Vec::new();
+        let mut slot = from;
+        // Empty slots cost time too: bound them with the rest.
+        let last = from.saturating_add((max as u64).max(1).saturating_mul(4));
+        while slot < top && slot < last && found.len() < max {
+            let s = u32::try_from(slot).unwrap_or(u32::MAX);
+            found.extend(self.entry_state(program, table, s, now));
+            slot += 1;
+        }
+        Ok((found, (slot < top).then_some(slot)))
+    }
+
+    /// How many entries a table has.
+    pub(crate) fn count(&self, table: TableId) -> Result<u64, TableError> {
+        Ok(u64::from(self.table(table)?.slab.len()))
+    }
+
+    /// Reads or writes an entry's direct counter.
+    pub(crate) fn direct_counter(
+        &self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+        write: Option<CounterValue>,
+    ) -> Result<CounterValue, TableError> {
+        let info = Self::info(program, table)?;
+        let t = self.table(table)?;
+        if !t.counted {
+            return Err(TableError::Invalid {
+                place: name(info),
+                what: "it has no direct counter".into(),
+            });
+        }
+        let (slot, _) = self.find(program, table, key)?;
+        if let Some(v) = write {
+            t.slab.set(slot, t.offsets.packets, v.packets);
+            t.slab.set(slot, t.offsets.packets + 1, v.bytes);
+        }
+        Ok(t.counter(slot))
+    }
+
+    /// The direct meter of an entry.
+    pub(crate) fn direct_meter(
+        &self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+    ) -> Result<&Meter, TableError> {
+        let info = Self::info(program, table)?;
+        let t = self.table(table)?;
+        if t.meters.is_none() {
+            return Err(TableError::Invalid {
+                place: name(info),
+                what: "it has no direct meter".into(),
+            });
+        }
+        let (slot, _) = self.find(program, table, key)?;
+        t.meter(slot).ok_or_else(|| TableError::NotFound {
+            place: name(info),
+            what: "entry".into(),
+        })
+    }
+
+    /// Sets the rates of a direct meter.
+    pub(crate) fn configure_meter(
+        &self,
+        program: &Program,
+        table: TableId,
+        key: &EntryKey,
+        config: Option<MeterConfig>,
+    ) -> Result<(), TableError> {
+        self.direct_meter(program, table, key)?.configure(config);
+        Ok(())
+    }
+
+    /// The members of a profile.
+    pub(crate) fn members(
+        &self,
+        program: &Program,
+        profile: u32,
+    ) -> Result<Vec<crate::control::Member>, TableError> {
+        Ok(self
+            .profile(profile)?
+            .members(|action, words| unpack_call(&program.ir, action, words)))
+    }
+
+    /// What a member does, checked against the tables that use the profile.
+    pub(crate) fn member_slot(
+        program: &Program,
+        profile: u32,
+        call: &ActionCall,
+    ) -> Result<Slot, TableError> {
+        let Some(info) = program.profiles.get(profile as usize) else {
+            return Err(TableError::NoSuchObject {
+                what: "action profile",
+                id: profile,
+            });
+        };
+        let place = format!("action profile {}", info.name);
+        let known = info.tables.iter().any(|t| {
+            program
+                .tables
+                .get(t.index())
+                .is_some_and(|t| t.actions.iter().any(|(_, a)| *a == call.action))
+        });
+        if !known {
+            return Err(TableError::Invalid {
+                place,
+                what: format!("no table that uses it has action {}", call.action.0),
+            });
+        }
+        Ok(Slot {
+            action: call.action.0,
+            params: pack_params(&place, program, call)?.into_boxed_slice(),
+        })
+    }
+
+    /// Slots from `from` on, at most `max` of them, whose entries are idle;
+    /// and the slot to go on from.
+    pub(crate) fn sweep(
+        &self,
+        table: TableId,
+        from: u32,
+        max: u32,
+        now: Timestamp,
+    ) -> (Vec<u32>, Option<u32>) {
+        let Ok(t) = self.table(table) else {
+            return (Vec::new(), None);
+        };
+        let end = from.saturating_add(max).min(t.slab.top());
+        let now_ms = now.as_nanos() / 1_000_000;
+        let idle = (from..end)
+            .filter(|&slot| {
+                let timeout = t.slab.word(slot, t.offsets.timeout) / 1_000_000;
+                let last = t.slab.word(slot, t.offsets.last_hit) / 1_000_000;
+                t.slab.word(slot, t.offsets.timeout) > 0
+                    && t.slab.word(slot, 0) & LIVE != 0
+                    && now_ms.saturating_sub(last) >= timeout.max(1)
+            })
+            .collect();
+        (idle, (end < t.slab.top()).then_some(end))
+    }
+
+    /// Takes note of what a sweep found idle; the entries that were not
+    /// reported at the sweep before.
+    pub(crate) fn report(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        idle: &[u32],
+        now: Timestamp,
+    ) -> Vec<EntryState> {
+        let Ok(t) = self.table_mut(table) else {
+            return Vec::new();
+        };
+        let new: Vec<u32> = idle
+            .iter()
+            .copied()
+            .filter(|s| !t.reported.contains(s))
+            .collect();
+        t.reported = new.iter().copied().collect();
+        new.iter()
+            .filter_map(|&slot| self.entry_state(program, table, slot, now))
+            .collect()
+    }
+
+    /// Whether a table's entries can time out.
+    pub(crate) fn is_timed(&self, table: usize) -> bool {
+        self.tables.get(table).is_some_and(|t| t.timed && t.keyed)
+    }
+}
+
+fn immutable(info: &TableInfo, what: &'static str) -> TableError {
+    TableError::Immutable {
+        place: name(info),
+        what,
+    }
+}
+
+fn check_timeout(info: &TableInfo, entry: &TableEntry) -> Result<(), TableError> {
+    if entry.idle_timeout_ns > 0 && !info.support_timeout {
+        return Err(TableError::Invalid {
+            place: name(info),
+            what: "its entries cannot have an idle timeout".into(),
+        });
+    }
+    Ok(())
+}
