@@ -345,7 +345,11 @@ impl Engine {
             return Done(self.too_big(&w, p.data, self.client_mtu));
         }
         r.last_seen = self.now.0;
-        r.flags = (r.flags & !IDLE) | REPLIED;
+        if !r.has(REPLIED) {
+            r.flags |= REPLIED;
+            self.vips[usize::from(r.vip_index)].unreplied -= 1;
+        }
+        r.flags &= !IDLE;
         let full = r.rev.count(w.total_len);
         let v = &mut self.vip_hot[usize::from(r.vip_index)];
         v.rev_packets += 1;

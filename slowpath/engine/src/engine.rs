@@ -99,6 +99,8 @@ pub(crate) struct VipState {
     /// Most sessions in this worker.
     pub(crate) cap: u32,
     pub(crate) sessions: u32,
+    /// Of those, the ones whose server has not answered.
+    pub(crate) unreplied: u32,
     pub(crate) round_robin: usize,
     pub(crate) weighted: SmoothWrr,
     /// Where the search for something to evict goes on.
@@ -368,6 +370,7 @@ impl Engine {
                     .min(u64::from(u32::MAX)) as u32,
             },
             sessions: 0,
+            unreplied: 0,
             // Workers start at different servers.
             round_robin: usize::from(self.config.worker),
             weighted: SmoothWrr::default(),
@@ -386,6 +389,7 @@ impl Engine {
             Some(i) if same.is_some() => {
                 let old = &mut self.vips[i];
                 state.sessions = old.sessions;
+                state.unreplied = old.unreplied;
                 state.round_robin = old.round_robin;
                 state.evict_at = old.evict_at;
                 if old.servers == state.servers {

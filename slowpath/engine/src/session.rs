@@ -18,8 +18,11 @@ use crate::{
     time::Tick,
 };
 
-/// Records looked at in one search for something to evict.
-const EVICT_SCAN: usize = 128;
+/// Records looked at in one search for something to evict. The search goes on
+/// where the last one ended, and none is begun when nothing is unreplied.
+const EVICT_SCAN: usize = 2048;
+/// Unreplied sessions compared in one search.
+const EVICT_CANDIDATES: usize = 16;
 /// A session this many ticks old without an answer is given up at once.
 const EVICT_AGE: u32 = 4;
 
@@ -112,7 +115,9 @@ impl Engine {
     /// Books a new session with its VIP and server.
     pub(crate) fn count_session(&mut self, id: u32) {
         let r = &self.store.records[id as usize];
-        self.vips[usize::from(r.vip_index)].sessions += 1;
+        let v = &mut self.vips[usize::from(r.vip_index)];
+        v.sessions += 1;
+        v.unreplied += u32::from(!r.has(REPLIED));
         self.servers[usize::from(r.server_index)].sessions += 1;
         self.sessions += 1;
         self.counters.sessions_created += 1;
@@ -168,6 +173,9 @@ impl Engine {
         let timeout = self.timeout_of(id, State::SynRecv);
         let r = &mut self.store.records[id as usize];
         r.state = State::SynRecv;
+        if r.has(REPLIED) {
+            self.vips[usize::from(r.vip_index)].unreplied += 1;
+        }
         r.flags &= SPILLED;
         r.last_seen = self.now.0;
         self.store.due[id as usize] = if r.offload == Offload::None {
@@ -197,6 +205,7 @@ impl Engine {
         self.effects.push(Effect::Closed(closed));
         let v = &mut self.vips[usize::from(r.vip_index)];
         v.sessions -= 1;
+        v.unreplied -= u32::from(!r.has(REPLIED));
         // Where an end may still think the connection is there, the port rests
         // as long as a server's TIME_WAIT.
         let long = matches!(
@@ -242,14 +251,13 @@ impl Engine {
     /// has at least `min_age` ticks.
     pub(crate) fn evict_unreplied(&mut self, vip: u16, min_age: u32) -> bool {
         let n = self.store.records.len();
-        if n == 0 {
+        if n == 0 || self.vips[usize::from(vip)].unreplied == 0 {
             return false;
         }
         let start = self.vips[usize::from(vip)].evict_at;
         let mut best: Option<(u32, u32)> = None;
-        let mut looked = 0;
+        let mut candidates = 0;
         for step in 0..EVICT_SCAN.min(n) {
-            looked = step + 1;
             let at = (start + step) % n;
             let r = &self.store.records[at];
             if r.vip_index != vip
@@ -263,11 +271,13 @@ impl Engine {
             if age >= min_age && best.is_none_or(|(_, a)| age > a) {
                 best = Some((at as u32, age));
             }
-            if age >= EVICT_AGE {
+            candidates += 1;
+            if age >= EVICT_AGE || candidates == EVICT_CANDIDATES {
                 break;
             }
         }
-        self.vips[usize::from(vip)].evict_at = (start + looked) % n;
+        let next = best.map_or(start + EVICT_SCAN, |(id, _)| id as usize + 1);
+        self.vips[usize::from(vip)].evict_at = next % n;
         match best {
             Some((id, _)) => {
                 self.close(id, CloseReason::Evicted);
