@@ -118,7 +118,8 @@ pub fn explanation(explanation: &Explanation, answer: &mut v1::ExplainAnswer) {
             answer.facts.extend(facts(*direction, session, worker));
         }
         Explanation::WouldOpen { vip_id, servers } => answer.facts.push(format!(
-            "no session on worker {worker}; a first packet would open one at VIP {vip_id}, which              has {servers} servers in service"
+            "no session on worker {worker}; a first packet would open one at VIP {vip_id}, which \
+             has {servers} servers in service"
         )),
         Explanation::WouldDrop(reason) => answer.facts.push(format!(
             "no session on worker {worker}; the packet would be dropped: {}",
@@ -149,7 +150,8 @@ fn facts(direction: Direction, s: &SessionInfo, worker: u32) -> [String; 4] {
     };
     [
         format!(
-            "{way} of session {:#018x} on worker {worker}: client {}:{}, VIP {} ({}:{}), server              {} ({}:{}), local address {} ({}:{})",
+            "{way} of session {:#018x} on worker {worker}: client {}:{}, VIP {} ({}:{}), server \
+             {} ({}:{}), local address {} ({}:{})",
             s.session.0,
             s.flow.client,
             s.flow.client_port,

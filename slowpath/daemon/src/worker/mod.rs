@@ -431,6 +431,8 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             }
         }
         self.collect();
+        // Some commands are carried out by housekeeping.
+        self.next_housekeeping = 0;
         false
     }
 
