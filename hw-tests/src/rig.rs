@@ -1,0 +1,167 @@
+//! A running switch with the gateway's pipeline, and raw sockets on its ports.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use p4_contract::tables::AnyEntry;
+use p4_contract::{COOKIE, PIPELINE_JSON, p4info};
+use p4runtime_client::{BatchLimits, Client, Error, Events, entry};
+use p4runtime_proto::p4::v1::{Update, set_forwarding_pipeline_config_request::Action};
+use tokio::runtime::Runtime;
+
+use crate::netns::Namespace;
+use crate::target::{DEVICE, Process, Target};
+use crate::wire::Wire;
+
+/// How long a switch may take until it answers.
+const START: Duration = Duration::from_secs(15);
+
+/// The server's address inside the namespace.
+pub const ADDRESS: &str = "127.0.0.1:9559";
+
+/// A switch in a namespace of its own. Drop it on the thread that made it.
+// Fields are dropped in this order: the namespace last.
+pub struct Rig {
+    /// Which switch it is.
+    pub target: Target,
+    /// The controller.
+    pub client: Client,
+    /// What the switch tells the controller.
+    pub events: Events,
+    /// The runtime of the controller.
+    pub runtime: Runtime,
+    /// The switch's process.
+    pub process: Process,
+    /// The far end of each port.
+    pub wires: BTreeMap<u16, Wire>,
+    namespace: Namespace,
+}
+
+impl Rig {
+    /// Starts a switch with these ports and gives it the pipeline. Its tables
+    /// are empty.
+    ///
+    /// # Errors
+    /// If anything of it fails, with the switch's last words.
+    pub fn start(target: Target, name: &str, ports: &[u16], mtu: u16) -> Result<Self> {
+        let namespace = Namespace::enter(name)?;
+        let mut wires = BTreeMap::new();
+        for port in ports {
+            namespace.add_link(&switch_end(*port), &test_end(*port), mtu)?;
+            wires.insert(*port, Wire::open(&test_end(*port))?);
+        }
+        let log = log_file(target, name)?;
+        let interfaces = ports.iter().map(|port| (*port, switch_end(*port)));
+        let mut process = target.start(interfaces, ADDRESS, &log)?;
+        // Its thread is made by this one, so it is in the namespace too.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        let (client, events) = runtime
+            .block_on(connect(&mut process))
+            .with_context(|| format!("{target}: {}", process.log_tail()))?;
+        let rig = Self {
+            target,
+            client,
+            events,
+            runtime,
+            process,
+            wires,
+            namespace,
+        };
+        rig.wait(rig.client.set_pipeline(
+            Action::VerifyAndCommit,
+            p4info()?,
+            PIPELINE_JSON.to_vec(),
+            COOKIE,
+        ))
+        .with_context(|| format!("{target}: {}", rig.process.log_tail()))?;
+        Ok(rig)
+    }
+
+    /// Runs a call of the controller to its end; each has its own deadline.
+    pub fn wait<T>(&self, call: impl Future<Output = T>) -> T {
+        self.runtime.block_on(call)
+    }
+
+    /// Writes updates, in as few requests as order allows.
+    ///
+    /// # Errors
+    /// If the switch refused one.
+    pub fn write(&self, updates: Vec<Update>) -> Result<()> {
+        self.wait(self.client.write_batched(updates, BatchLimits::default()))?
+            .into_result()?;
+        Ok(())
+    }
+
+    /// Inserts entries.
+    ///
+    /// # Errors
+    /// If the switch refused one.
+    pub fn insert<'a>(&self, entries: impl IntoIterator<Item = &'a AnyEntry>) -> Result<()> {
+        self.write(
+            entries
+                .into_iter()
+                .map(|e| entry::insert(e.to_proto()))
+                .collect(),
+        )
+    }
+
+    /// The far end of a port.
+    ///
+    /// # Errors
+    /// If the switch was started without it.
+    pub fn wire(&mut self, port: u16) -> Result<&mut Wire> {
+        self.wires
+            .get_mut(&port)
+            .with_context(|| format!("there is no port {port}"))
+    }
+}
+
+impl std::fmt::Debug for Rig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rig")
+            .field("target", &self.target)
+            .field("process", &self.process)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The interface that the switch opens.
+pub fn switch_end(port: u16) -> String {
+    format!("sw{port}")
+}
+
+/// The interface at the other end of the link.
+pub fn test_end(port: u16) -> String {
+    format!("to{port}")
+}
+
+/// Where the switch's output goes: beside the program's own results.
+fn log_file(target: Target, name: &str) -> Result<PathBuf> {
+    let folder = std::env::current_exe()?
+        .ancestors()
+        .nth(3)
+        .context("this program is not in a target directory")?
+        .join("hw-tests");
+    std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    Ok(folder.join(format!("{name}-{target}.log")))
+}
+
+/// Tries until the switch listens.
+async fn connect(process: &mut Process) -> Result<(Client, Events)> {
+    let start = Instant::now();
+    loop {
+        process.check()?;
+        match Client::connect(ADDRESS, DEVICE, 1, None).await {
+            Err(Error::Connect { .. }) if start.elapsed() < START => {}
+            result => return Ok(result?),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
