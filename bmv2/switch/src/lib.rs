@@ -28,6 +28,7 @@ pub mod control;
 pub mod p4rt;
 pub mod ports;
 pub mod program;
+pub mod stf;
 pub mod switch;
 pub mod trace;
 pub mod worker;

@@ -304,6 +304,7 @@ pub(crate) enum Cond {
     LessBig(Box<(Big, Big)>),
     EqHeader(Box<(HeaderSel, HeaderSel)>),
     EqUnion(Box<(UnionSel, UnionSel)>),
+    EqVarbit(HeaderId, HeaderId),
     EqBool(Box<(Cond, Cond)>),
     And(Box<(Cond, Cond)>),
     Or(Box<(Cond, Cond)>),
@@ -341,6 +342,7 @@ impl Cond {
                 (Some(a), Some(b)) => unions_equal(v, a, b),
                 _ => false,
             },
+            Self::EqVarbit(a, b) => varbits_equal(v, *a, *b),
             Self::EqBool(p) => p.0.eval(v) == p.1.eval(v),
             Self::And(p) => p.0.eval(v) & p.1.eval(v),
             Self::Or(p) => p.0.eval(v) | p.1.eval(v),
@@ -369,9 +371,19 @@ fn headers_equal(v: View<'_>, a: HeaderId, b: HeaderId) -> bool {
         && v.state.is_valid(b)
         && x.fields.iter().zip(&y.fields).all(|(f, g)| match f.kind {
             FieldKind::Valid => true,
-            FieldKind::Varbit => v.state.varbit_bytes(v.ir, a) == v.state.varbit_bytes(v.ir, b),
+            FieldKind::Varbit => varbits_equal(v, a, b),
             FieldKind::Plain => fields_equal(v.state, *f, *g),
         })
+}
+
+/// Varbits are compared as numbers, as in bmv2: leading zeros do not count.
+fn varbits_equal(v: View<'_>, a: HeaderId, b: HeaderId) -> bool {
+    let digits = |h| {
+        let bytes = v.state.varbit_bytes(v.ir, h);
+        let zeros = bytes.iter().take_while(|b| **b == 0).count();
+        bytes.get(zeros..).unwrap_or(&[])
+    };
+    digits(a) == digits(b)
 }
 
 /// Whether two fields of one width hold the same bits.

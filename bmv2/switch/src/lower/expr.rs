@@ -22,6 +22,8 @@ pub(crate) enum Expr {
     Stack(StackId),
     Union(UnionSel, UnionId),
     UnionStack(StackId),
+    /// The varbit of a header.
+    Varbit(HeaderId),
 }
 
 /// Names that are in scope, and where in the document we are.
@@ -55,9 +57,14 @@ impl Scope<'_> {
             // p4c also wraps an expression in another one.
             "expression" if value.get("type").is_some() => self.expr(value)?,
             "expression" => self.operation(value)?,
-            "field" => Expr::Num(Typed::field(
-                self.plain(self.symbols.field_pair(self.place, value)?)?,
-            )),
+            "field" => {
+                let f = self.symbols.field_pair(self.place, value)?;
+                if f.kind == FieldKind::Varbit {
+                    Expr::Varbit(f.header)
+                } else {
+                    Expr::Num(Typed::field(f))
+                }
+            }
             "hexstr" => Expr::Num(Typed::constant(hex_number(self.place, text()?)?)),
             "bool" => match value.as_bool() {
                 Some(b) => Expr::Bool(Cond::Const(b)),
@@ -272,6 +279,7 @@ impl Scope<'_> {
             (Expr::Bool(a), Expr::Bool(b)) => Cond::EqBool(Box::new((a, b))),
             (Expr::Header(a, _), Expr::Header(b, _)) => Cond::EqHeader(Box::new((a, b))),
             (Expr::Union(a, _), Expr::Union(b, _)) => Cond::EqUnion(Box::new((a, b))),
+            (Expr::Varbit(a), Expr::Varbit(b)) => Cond::EqVarbit(a, b),
             (Expr::Bool(a), Expr::Num(b)) | (Expr::Num(b), Expr::Bool(a)) => {
                 Cond::EqBool(Box::new((a, not_zero(&b))))
             }

@@ -173,6 +173,12 @@ impl Symbols {
             .iter()
             .filter(|h| !h.metadata)
             .map(|h| h.header_type.as_str())
+            .chain(
+                types
+                    .iter()
+                    .filter(|(_, t)| t.fields.iter().any(|f| f.varbit))
+                    .map(|(name, _)| *name),
+            )
             .collect();
         let mut at = 0usize;
         // Metadata first: it is reset as one span.
@@ -535,9 +541,6 @@ fn lay_out(
     for f in &ty.fields {
         let mut width = f.width;
         if f.varbit {
-            if !on_wire {
-                return unsupported(place, "a varbit in metadata");
-            }
             let before = bit - offset * 8;
             if !before.is_multiple_of(8) {
                 return unsupported(place, "a varbit that does not begin at a byte");
