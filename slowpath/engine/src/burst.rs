@@ -17,6 +17,7 @@ use crate::{
     drops::DropReason,
     engine::Engine,
     ports::SHARDS,
+    prefetch::prefetch,
     record::{IDLE, REPLIED, Record},
     rewrite::{Target, rewrite},
     snapshot::Protocol,
@@ -26,6 +27,8 @@ use crate::{
 
 /// Packets handled in one window run.
 pub(crate) const BURST: usize = 64;
+/// Packets between asking for the headers and reading them.
+const AHEAD: usize = 4;
 /// Packets between reading headers and comparing tags.
 const TO_TAGS: usize = 4;
 /// Packets between reading headers and the rewrite.
@@ -92,6 +95,9 @@ impl Engine {
         let n = packets.len().min(BURST);
         self.slow.clear();
         for step in 0..n + TO_REWRITE {
+            if let Some(p) = packets.get(step + AHEAD) {
+                prefetch(p.data, 0);
+            }
             if step < n {
                 verdicts[step] = match self.classify(&packets[step], step) {
                     Ok(()) => Verdict::Drop(DropReason::Malformed),

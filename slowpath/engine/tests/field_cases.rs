@@ -2,6 +2,8 @@
 //! packets that went in and what is right. Names give project and number of
 //! the public report.
 
+#![allow(clippy::unwrap_used)] // Test code.
+
 mod common;
 
 use common::*;

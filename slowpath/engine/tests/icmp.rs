@@ -1,5 +1,7 @@
 //! Echo, errors relayed by their quotation, and answers to what is too big.
 
+#![allow(clippy::unwrap_used)] // Test code.
+
 mod common;
 
 use std::net::Ipv4Addr;

@@ -1,5 +1,7 @@
 //! A session's life in the switch: requests, answers, repeats, restarts.
 
+#![allow(clippy::unwrap_used)] // Test code.
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Sessions of TCP and UDP, from the first packet to the free port.
 
+#![allow(clippy::unwrap_used)] // Test code.
+
 mod common;
 
 use common::*;
