@@ -2,6 +2,8 @@
 //! stream on a Unix socket. The workers are played by the test as well, through
 //! their rings.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
 mod common;
 
 use std::path::{Path, PathBuf};

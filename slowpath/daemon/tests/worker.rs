@@ -1,6 +1,8 @@
 //! The path of a frame through workers: whole frames, byte for byte, and the
 //! books.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
 mod common;
 
 use common::*;

@@ -115,6 +115,16 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         }
     }
 
+    /// The worker's ends of its port.
+    pub fn io(&mut self) -> &mut I {
+        &mut self.io
+    }
+
+    /// Ends the worker and gives its ends of the port back.
+    pub fn into_io(self) -> I {
+        self.io
+    }
+
     /// Works until told to stop.
     pub fn run(&mut self, idle: &mut Idle) {
         let mut burst = I::Burst::default();

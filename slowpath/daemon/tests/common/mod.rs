@@ -1,6 +1,6 @@
 //! Workers over plain memory, and packets built by a third party (etherparse).
 
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
