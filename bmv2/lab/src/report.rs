@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde::Serialize;
 
 use crate::books::Books;
@@ -190,8 +190,7 @@ fn print_tables(summary: &Summary) {
         "\nWhere packets went, after the main job (read from {}):\n",
         summary.target
     );
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    let mut table = new_table();
     table.set_header(["", "packets", "share"]);
     let mut row = |what: &str, packets: u64| {
         table.add_row([
@@ -280,9 +279,7 @@ fn print_tables(summary: &Summary) {
         summary.switchover_late_packets
     );
     println!("\nWhat must hold:\n");
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    let mut table = new_table();
     table.set_header(["", "check", "seen"]);
     for check in &summary.checks {
         table.add_row([
@@ -292,6 +289,17 @@ fn print_tables(summary: &Summary) {
         ]);
     }
     println!("{table}");
+}
+
+/// A table without lines between rows, as wide as a terminal commonly is.
+fn new_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    table.remove_style(comfy_table::TableComponent::HorizontalLines);
+    table.remove_style(comfy_table::TableComponent::MiddleIntersections);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(100);
+    table
 }
 
 fn share(part: u64, whole: u64) -> String {

@@ -107,7 +107,10 @@ fn starts(lab: &Lab) -> Result<String> {
     // The store is locked or the socket taken: either names this run's file.
     refuse("second offload-ctl", &mut command, &["offload."])?;
 
-    let text = std::fs::read_to_string(lab.files.run.join("slowpath.toml"))?;
+    // Another HTTP address: the running one would be the first complaint.
+    let text = std::fs::read_to_string(lab.files.run.join("slowpath.toml"))?
+        .replace("127.0.0.1:9662", "127.0.0.1:9672");
+    let other = lab.files.write("slowpath-other.toml", &text)?;
     let bad = lab.files.write(
         "slowpath-bad.toml",
         &text.replace("iface=ld0", "iface=nosuch0"),

@@ -98,13 +98,17 @@ fn slowpath(lab: &mut Lab) -> Result<String> {
     );
     lab.stack.start_slowpath(&lab.topology)?;
     let ready = lab.wait_until_ready(READY)?;
-    let ld = lab.admin.ld()?;
     let done = download.finish()?;
+    let admin = &lab.admin;
+    // It comes with a heartbeat.
+    wait_for("the session is adopted", Duration::from_secs(5), || {
+        Ok(admin.ld()?.counter("sessions_adopted") > 0)
+    })?;
     lab.probe().context("a new connection after the restart")?;
     Ok(format!(
-        "{meanwhile} bytes meanwhile, ready after {:.1} s with {} adopted sessions, download {:.1} s",
+        "{meanwhile} bytes meanwhile, ready after {:.1} s, {} session adopted, download {:.1} s",
         ready.as_secs_f64(),
-        ld.counter("sessions_adopted"),
+        lab.admin.ld()?.counter("sessions_adopted"),
         done.seconds
     ))
 }
