@@ -1,0 +1,5 @@
+//! Whole packets through the switch, byte for byte.
+
+mod build;
+mod gateway;
+mod gateway_path;
