@@ -27,6 +27,30 @@ pub enum ContractError {
         /// What is wrong.
         source: EntryError,
     },
+    /// A prefix is longer than its field, or has bits behind its length.
+    #[error("table {table}: {value:#x}/{prefix_len} is no prefix for {field}")]
+    NoPrefix {
+        /// The table.
+        table: &'static str,
+        /// The key field.
+        field: &'static str,
+        /// The value in the message.
+        value: u128,
+        /// The length in the message.
+        prefix_len: u32,
+    },
+    /// A range ends before it begins.
+    #[error("table {table}: {low} to {high} is no range for {field}")]
+    NoRange {
+        /// The table.
+        table: &'static str,
+        /// The key field.
+        field: &'static str,
+        /// The lower bound in the message.
+        low: u128,
+        /// The upper bound in the message.
+        high: u128,
+    },
     /// The entry has no action of its own.
     #[error("table {table}: the entry has no action")]
     NoAction {

@@ -1,6 +1,6 @@
 //! Descriptions of tables and counters.
 
-use p4runtime_proto::entry::EntryError;
+use p4runtime_proto::entry::{self, EntryError};
 use p4runtime_proto::p4::v1::{CounterEntry, Index, TableEntry};
 
 use crate::ContractError;
@@ -38,6 +38,48 @@ impl TableInfo {
             table: self.name,
             source,
         }
+    }
+
+    /// Reads a prefix of a key, which P4Runtime wants without bits behind its
+    /// length.
+    pub(crate) fn read_lpm(
+        &self,
+        entry: &TableEntry,
+        (id, field): (u32, &'static str),
+        bitwidth: u32,
+    ) -> Result<(u128, u32), ContractError> {
+        let (value, prefix_len) =
+            entry::read_lpm(entry, id, bitwidth).map_err(|source| self.error(source))?;
+        let masked = value & entry::prefix_mask(prefix_len, bitwidth);
+        if prefix_len > bitwidth || value != masked {
+            return Err(ContractError::NoPrefix {
+                table: self.name,
+                field,
+                value,
+                prefix_len,
+            });
+        }
+        Ok((value, prefix_len))
+    }
+
+    /// Reads a range of a key.
+    pub(crate) fn read_range(
+        &self,
+        entry: &TableEntry,
+        (id, field): (u32, &'static str),
+        bitwidth: u32,
+    ) -> Result<(u128, u128), ContractError> {
+        let (low, high) =
+            entry::read_range(entry, id, bitwidth).map_err(|source| self.error(source))?;
+        if low > high {
+            return Err(ContractError::NoRange {
+                table: self.name,
+                field,
+                low,
+                high,
+            });
+        }
+        Ok((low, high))
     }
 
     pub(crate) fn own(&self, entry: &TableEntry) -> Result<(), ContractError> {

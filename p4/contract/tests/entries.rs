@@ -317,6 +317,57 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
+fn prefixes_and_ranges_are_checked() {
+    let route = |value: &[u8], prefix_len| {
+        let value = value.to_vec();
+        let prefix = FieldMatchType::Lpm(ProtoLpm { value, prefix_len });
+        let prefix = FieldMatch {
+            field_id: 2,
+            field_match_type: Some(prefix),
+        };
+        let key = TableEntry {
+            r#match: vec![exact(1, &[0]), prefix],
+            ..route_v4::INFO.all_entries()
+        };
+        route_v4::Key::from_proto(&key)
+            .map(|key| key.dst)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        route(&[10, 0, 0, 0], 8),
+        Ok(Lpm {
+            value: 0x0a00_0000,
+            prefix_len: 8
+        })
+    );
+    assert_eq!(
+        route(&[10, 0, 0, 1], 8).unwrap_err(),
+        "table route_v4: 0xa000001/8 is no prefix for dst"
+    );
+    assert_eq!(
+        route(&[1], 33).unwrap_err(),
+        "table route_v4: 0x1/33 is no prefix for dst"
+    );
+
+    let mut service = vip_v4::Key {
+        vni: 0,
+        protocol: 6,
+        dst: 1,
+        port: Range::only(80),
+    }
+    .to_proto(1);
+    let bounds = ProtoRange {
+        low: vec![81],
+        high: vec![80],
+    };
+    service.r#match[3].field_match_type = Some(FieldMatchType::Range(bounds));
+    assert_eq!(
+        vip_v4::Key::from_proto(&service).unwrap_err().to_string(),
+        "table vip_v4: 81 to 80 is no range for port"
+    );
+}
+
+#[test]
 fn packet_headers() {
     let field = |metadata_id, value: &[u8]| PacketMetadata {
         metadata_id,

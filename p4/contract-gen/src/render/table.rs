@@ -251,15 +251,12 @@ fn read_element(out: &mut String, field: &Field) {
     let Field {
         id, name, width, ..
     } = field;
-    let reader = match field.kind {
-        Kind::Exact => "read_exact",
-        Kind::Lpm => "read_lpm",
-        Kind::Range => "read_range",
+    let read = match field.kind {
+        Kind::Exact => format!("entry::read_exact(entry, {id}, {width}).map_err(error)?"),
+        Kind::Lpm => format!("INFO.read_lpm(entry, ({id}, {name:?}), {width})?"),
+        Kind::Range => format!("INFO.read_range(entry, ({id}, {name:?}), {width})?"),
     };
-    let _ = writeln!(
-        out,
-        "let {name} = entry::{reader}(entry, {id}, {width}).map_err(error)?;"
-    );
+    let _ = writeln!(out, "let {name} = {read};");
 }
 
 fn action(out: &mut String, table: &Table) {

@@ -54,7 +54,7 @@ impl Key {
         INFO.own(entry)?;
         let error = |source: EntryError| INFO.error(source);
         let vni = entry::read_exact(entry, 1, 24).map_err(error)?;
-        let dst = entry::read_lpm(entry, 2, 32).map_err(error)?;
+        let dst = INFO.read_lpm(entry, (2, "dst"), 32)?;
         Ok(Self {
             vni: vni as u32,
             dst: Lpm {

@@ -64,7 +64,7 @@ impl Key {
         let vni = entry::read_exact(entry, 1, 24).map_err(error)?;
         let protocol = entry::read_exact(entry, 2, 8).map_err(error)?;
         let dst = entry::read_exact(entry, 3, 32).map_err(error)?;
-        let port = entry::read_range(entry, 4, 16).map_err(error)?;
+        let port = INFO.read_range(entry, (4, "port"), 16)?;
         Ok(Self {
             vni: vni as u32,
             protocol: protocol as u8,
