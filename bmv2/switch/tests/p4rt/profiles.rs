@@ -1,0 +1,259 @@
+//! Action profiles: members, groups, one-shot action sets.
+
+use std::collections::BTreeSet;
+
+use p4runtime_proto::entry;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::table_action::Type;
+use tonic::Code;
+
+use crate::support::*;
+
+fn profile_id() -> u32 {
+    info().action_profiles[0].preamble.as_ref().unwrap().id
+}
+
+fn nexthop(port: u16, mac: u64) -> p4::Action {
+    match action("MyIngress.set_nexthop", &[port.into(), mac.into()]).r#type {
+        Some(Type::Action(action)) => action,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn member(id: u32, port: u16) -> p4::ActionProfileMember {
+    p4::ActionProfileMember {
+        action_profile_id: profile_id(),
+        member_id: id,
+        action: Some(nexthop(port, 0x99)),
+    }
+}
+
+fn group(id: u32, members: &[(u32, i32)]) -> p4::ActionProfileGroup {
+    let members = members
+        .iter()
+        .map(|&(member_id, weight)| p4::action_profile_group::Member {
+            member_id,
+            weight,
+            watch_kind: None,
+        });
+    p4::ActionProfileGroup {
+        action_profile_id: profile_id(),
+        group_id: id,
+        members: members.collect(),
+        max_size: 0,
+    }
+}
+
+fn route(prefix: u32, length: u32, action: Type) -> p4::TableEntry {
+    p4::TableEntry {
+        table_id: table_id("MyIngress.routes"),
+        r#match: vec![entry::lpm(1, prefix.into(), length, 32).unwrap()],
+        action: Some(p4::TableAction {
+            r#type: Some(action),
+        }),
+        ..Default::default()
+    }
+}
+
+/// Sends IPv4 packets that differ in their id; returns the ports they leave.
+async fn ports_used(bed: &Bed, c: &mut Controller, dst: u32) -> BTreeSet<u16> {
+    // Let them through to the routes.
+    let default = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        is_default_action: true,
+        action: Some(action("NoAction", &[])),
+        ..Default::default()
+    };
+    c.write(vec![entry::modify(default)]).await.unwrap();
+    for id in 0..64 {
+        bed.send(1, &ipv4(dst, 0x0a00_0001, 17, id));
+    }
+    // Nothing overtakes: the marker is the last packet.
+    c.write(vec![entry::insert(l2(0x77, 1))]).await.unwrap();
+    bed.send(1, &frame(0x77, 1));
+    assert!(bed.receive(1).await.is_some());
+    c.write(vec![entry::delete(l2(0x77, 1))]).await.unwrap();
+    let mut used = BTreeSet::new();
+    for port in [2, 3] {
+        while bed.ports[usize::from(port) - 1].try_receive().is_some() {
+            used.insert(port);
+        }
+    }
+    used
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_and_groups_are_programmed_in_order() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let dst = 0x0a01_0203;
+    let to_group = route(0x0a01_0000, 16, Type::ActionProfileGroupId(1));
+    let to_member = route(0x0a01_0203, 32, Type::ActionProfileMemberId(1));
+    assert_eq!(
+        c.write_one(entry::insert(to_group.clone())).await,
+        Code::NotFound
+    );
+    assert_eq!(
+        c.write_one(entry::insert(to_member.clone())).await,
+        Code::NotFound
+    );
+    assert_eq!(
+        c.write_one(entry::insert(group(1, &[(1, 1)]))).await,
+        Code::NotFound
+    );
+    c.write(vec![
+        entry::insert(member(1, 2)),
+        entry::insert(member(2, 3)),
+    ])
+    .await
+    .unwrap();
+    assert_eq!(
+        c.write_one(entry::insert(member(1, 3))).await,
+        Code::AlreadyExists
+    );
+    let both = group(1, &[(1, 1), (2, 3)]);
+    assert_eq!(c.write_one(entry::insert(both.clone())).await, Code::Ok);
+    assert_eq!(c.write_one(entry::insert(to_group.clone())).await, Code::Ok);
+
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2, 3]));
+    assert_eq!(
+        c.write_one(entry::insert(to_member.clone())).await,
+        Code::Ok
+    );
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2]));
+
+    // Read-back.
+    assert_eq!(
+        c.read(p4::ActionProfileMember::default()).await.unwrap(),
+        [
+            Entity::ActionProfileMember(member(1, 2)),
+            Entity::ActionProfileMember(member(2, 3))
+        ]
+    );
+    assert_eq!(
+        c.read(p4::ActionProfileGroup::default()).await.unwrap(),
+        [Entity::ActionProfileGroup(both)]
+    );
+    assert_eq!(c.read_entries(to_group.clone()).await, [to_group.clone()]);
+    assert_eq!(c.read_entries(to_member.clone()).await, [to_member.clone()]);
+
+    // What is in use stays.
+    let in_use = [entry::delete(member(1, 2)), entry::delete(group(1, &[]))];
+    for update in in_use {
+        assert_eq!(c.write_one(update).await, Code::FailedPrecondition);
+    }
+    let in_order = [
+        entry::delete(to_group),
+        entry::delete(to_member),
+        entry::delete(group(1, &[])),
+        entry::delete(member(1, 2)),
+        entry::delete(member(2, 3)),
+    ];
+    for update in in_order {
+        assert_eq!(c.write_one(update).await, Code::Ok);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_members_and_groups_are_refused() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    c.write(vec![entry::insert(member(1, 2))]).await.unwrap();
+    let mut actionless = member(2, 2);
+    actionless.action = None;
+    let mut foreign = member(2, 2);
+    foreign.action.as_mut().unwrap().action_id = action_id("MyIngress.allow");
+    let mut unknown = member(2, 2);
+    unknown.action_profile_id += 1;
+    let mut negative = group(1, &[(1, 1)]);
+    negative.max_size = -1;
+    let bad = [
+        entry::insert(actionless),
+        entry::insert(foreign),
+        entry::insert(unknown),
+        entry::insert(member(0, 2)),
+        entry::insert(group(0, &[(1, 1)])),
+        entry::insert(group(1, &[(1, 0)])),
+        entry::insert(group(1, &[(1, -1)])),
+        entry::insert(group(1, &[(1, 1), (1, 1)])),
+        entry::insert(negative),
+    ];
+    for update in bad {
+        let text = format!("{update:?}");
+        assert_eq!(c.write_one(update).await, Code::InvalidArgument, "{text}");
+    }
+    let mut small = group(1, &[(1, 3)]);
+    small.max_size = 2;
+    assert_eq!(
+        c.write_one(entry::insert(small)).await,
+        Code::ResourceExhausted
+    );
+    let huge = group(1, &[(1, i32::MAX)]);
+    assert_eq!(
+        c.write_one(entry::insert(huge)).await,
+        Code::ResourceExhausted
+    );
+}
+
+fn set(actions: &[(u16, i32)]) -> Type {
+    let actions = actions
+        .iter()
+        .map(|&(port, weight)| p4::ActionProfileAction {
+            action: Some(nexthop(port, 0x99)),
+            weight,
+            watch_kind: None,
+        });
+    Type::ActionProfileActionSet(p4::ActionProfileActionSet {
+        action_profile_actions: actions.collect(),
+        ..Default::default()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_shot_sets_replace_and_clean_up() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let dst = 0x0a01_0203;
+    let both = route(0x0a01_0000, 16, set(&[(2, 1), (3, 1)]));
+    assert_eq!(c.write_one(entry::insert(both.clone())).await, Code::Ok);
+    assert_eq!(c.read_entries(both.clone()).await, [both.clone()]);
+    assert_eq!(
+        c.write_one(entry::insert(both.clone())).await,
+        Code::AlreadyExists
+    );
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2, 3]));
+
+    // The two styles exclude each other.
+    assert_eq!(
+        c.write_one(entry::insert(member(1, 2))).await,
+        Code::InvalidArgument
+    );
+    let manual = route(0x0a02_0000, 16, Type::ActionProfileMemberId(1));
+    assert_eq!(
+        c.write_one(entry::insert(manual)).await,
+        Code::InvalidArgument
+    );
+
+    // Far more changes than the profile has room for: nothing may be left over.
+    for round in 0..100 {
+        let port = 2 + round % 2;
+        let one = route(0x0a01_0000, 16, set(&[(port, 5)]));
+        assert_eq!(c.write_one(entry::modify(one)).await, Code::Ok);
+        assert_eq!(
+            c.write_one(entry::insert(both.clone())).await,
+            Code::AlreadyExists
+        );
+    }
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    // Members and groups of action sets are not the controller's.
+    assert_eq!(
+        c.read(p4::ActionProfileMember::default()).await.unwrap(),
+        []
+    );
+    assert_eq!(c.read(p4::ActionProfileGroup::default()).await.unwrap(), []);
+    assert_eq!(c.write_one(entry::delete(both)).await, Code::Ok);
+    assert_eq!(c.write_one(entry::insert(member(1, 2))).await, Code::Ok);
+    let one = route(0x0a01_0000, 16, set(&[(2, 1)]));
+    assert_eq!(c.write_one(entry::insert(one)).await, Code::InvalidArgument);
+}
