@@ -1,0 +1,66 @@
+//! `doctor`: what would keep Sluice from working, with the way out.
+
+mod files;
+mod interfaces;
+mod offload_state;
+mod report;
+mod switch;
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use report::Report;
+
+/// What to look at. Nothing is changed, and no packet is sent.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// offload-ctl.toml.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// slowpath.toml.
+    #[arg(long, value_name = "FILE")]
+    slowpath: Option<PathBuf>,
+    /// gateway.toml.
+    #[arg(long, value_name = "FILE")]
+    gateway: Option<PathBuf>,
+    /// An interface of the software switch, as softswitch -i has it; may be
+    /// repeated.
+    #[arg(long = "interface", short, value_name = "PORT@IFACE")]
+    interfaces: Vec<String>,
+    #[command(flatten)]
+    format: crate::Format,
+}
+
+/// Looks at everything that was named.
+pub(crate) async fn run(options: &Options) -> ExitCode {
+    let mut report = Report::default();
+    let gateway = files::gateway(options.gateway.as_deref(), &mut report);
+    let slowpath = files::slowpath(options.slowpath.as_deref(), &mut report);
+    let config = files::offload_ctl(options.config.as_deref(), &mut report);
+    files::together(
+        gateway.as_ref(),
+        slowpath.as_ref(),
+        config.as_ref(),
+        &mut report,
+    );
+    system::look(
+        slowpath.as_ref(),
+        !options.interfaces.is_empty(),
+        &mut report,
+    );
+    if let Some(slowpath) = &slowpath {
+        interfaces::of_slowpath(slowpath, &mut report);
+    }
+    for interface in &options.interfaces {
+        interfaces::of_switch(interface, gateway.as_ref(), &mut report);
+    }
+    if let Some(config) = &config {
+        system::store(config, &mut report);
+        system::addresses(config, &mut report).await;
+        switch::look(config, &mut report).await;
+    }
+    report.finish(options.format.json)
+}
