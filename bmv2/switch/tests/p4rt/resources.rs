@@ -13,8 +13,7 @@ use tonic::Code;
 use crate::support::*;
 
 fn counter(index: Option<i64>, data: Option<(i64, i64)>) -> p4::CounterEntry {
-    let info = info();
-    let counter_id = info.counters[0].preamble.as_ref().unwrap().id;
+    let counter_id = info().counters[0].preamble.as_ref().unwrap().id;
     p4::CounterEntry {
         counter_id,
         index: index.map(|index| p4::Index { index }),

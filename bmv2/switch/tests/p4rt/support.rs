@@ -1,6 +1,6 @@
 //! A switch with a server, and a controller for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -27,13 +27,14 @@ pub(crate) const P4INFO: &str = include_str!("../../testdata/p4rt/p4rt.p4info.tx
 /// Long enough for anything that should happen at once.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-pub(crate) fn info() -> P4Info {
-    p4info::from_text(P4INFO).unwrap()
+pub(crate) fn info() -> &'static P4Info {
+    static INFO: OnceLock<P4Info> = OnceLock::new();
+    INFO.get_or_init(|| p4info::from_text(P4INFO).unwrap())
 }
 
 pub(crate) fn config(cookie: u64) -> p4::ForwardingPipelineConfig {
     p4::ForwardingPipelineConfig {
-        p4info: Some(info()),
+        p4info: Some(info().clone()),
         p4_device_config: JSON.into(),
         cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie }),
     }
@@ -311,8 +312,7 @@ impl Controller {
 
 /// Ids of the program, by name.
 pub(crate) fn table_id(name: &str) -> u32 {
-    let info = info();
-    let found = info
+    let found = info()
         .tables
         .iter()
         .find(|t| t.preamble.as_ref().unwrap().name == name);
@@ -320,8 +320,7 @@ pub(crate) fn table_id(name: &str) -> u32 {
 }
 
 pub(crate) fn action_id(name: &str) -> u32 {
-    let info = info();
-    let found = info
+    let found = info()
         .actions
         .iter()
         .find(|a| a.preamble.as_ref().unwrap().name == name);
