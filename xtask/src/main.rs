@@ -1,4 +1,4 @@
-//! `cargo xtask lab | test | bench | p4 | ci`: all that anyone needs to know.
+//! `cargo xtask lab | test | bench | p4 | ci | …`: all that anyone needs to know.
 //!
 //! Depends on the standard library only: it is compiled before anything has
 //! been installed, and it installs what the rest needs.
@@ -19,6 +19,8 @@ Usage: cargo xtask COMMAND
   bench [engine|floor|switch]                      measurements, as JSON in target/bench/
   p4    [check]                                    compile p4/ with p4c, or check what is committed
   ci                                               what .ci/run calls: the same as test
+  conformance --p4c DIR                            p4c's STF tests on softswitch, from a checkout of p4c
+  differential [--p4c DIR]                         softswitch and simple_switch_grpc side by side
   setup [bench]                                    only install the Debian packages that are missing
 ";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         "test" | "ci" => test::run(&rest),
         "bench" => bench::run(&rest),
         "p4" => p4(&rest),
+        "conformance" | "differential" => conformance(&command, &rest),
         "setup" => packages::install(if rest.iter().any(|a| a == "bench") {
             packages::BENCH
         } else {
@@ -49,6 +52,23 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Compares the switch with p4c's expectations, or with bmv2.
+fn conformance(command: &str, arguments: &[String]) -> Result<(), String> {
+    packages::install(packages::ALL)?;
+    step::run(
+        "the switch",
+        step::cargo().args(["build", "--quiet", "--release", "--package", "softswitch"]),
+    )?;
+    let run = ["run", "--quiet", "--release", "--package"];
+    step::run(
+        command,
+        step::cargo()
+            .args(run)
+            .args(["softswitch-conformance", "--", command])
+            .args(arguments),
+    )
 }
 
 /// Compiles the P4 program, or checks that what is committed fits.
