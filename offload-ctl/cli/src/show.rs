@@ -220,7 +220,10 @@ pub(crate) async fn vips(api: &ApiAddress, json: bool) -> Result<ExitCode, Failu
                 address(vip.address),
                 ports(vip.port_low, vip.port_high)
             ),
-            format!("{} servers", status.servers.len()),
+            match status.servers.len() {
+                1 => "1 server".to_owned(),
+                count => format!("{count} servers"),
+            },
             if status.retiring {
                 "removed, ending".to_owned()
             } else {

@@ -9,16 +9,16 @@ use futures::Stream;
 use offload_api::v1::admin_server::Admin;
 use offload_api::v1::offload_server::Offload;
 use offload_api::v1::{self, ld_message};
-use p4_contract::constants::CPU_PORT;
-use p4_contract::{DropReason, Path};
+use p4_contract::DropReason;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::books;
 use crate::core::{AdminRequest, Event, ExplainPart, LdEvent};
 use crate::dataplane::{Cells, Count, Counter, Dataplane, Lost};
-use crate::entry::{Key, Table};
+use crate::entry::Key;
 use crate::flows::Dir;
 
 /// Messages that wait for an LD to read them.
@@ -196,7 +196,7 @@ impl Admin for Api {
         _: Request<v1::GetBooksRequest>,
     ) -> Result<Response<v1::GetBooksResponse>, Status> {
         let view = self.ask(AdminRequest::Counters).await?;
-        books(&*view.dataplane, &view.ports)
+        books::read(&*view.dataplane, &view.ports)
             .await
             .map(Response::new)
             .map_err(unreadable)
@@ -230,7 +230,7 @@ fn unreadable(lost: Lost) -> Status {
     Status::unavailable(format!("the switch could not be read: {lost}"))
 }
 
-fn totals(count: &Count) -> v1::Totals {
+pub(crate) fn totals(count: &Count) -> v1::Totals {
     v1::Totals {
         packets: count.packets,
         bytes: count.bytes,
@@ -267,71 +267,6 @@ async fn add_vip_counters(
         }
     }
     Ok(())
-}
-
-/// The indexed counters with names, and whether they add up.
-///
-/// # Errors
-/// If the switch could not be read.
-pub async fn books(
-    dataplane: &dyn Dataplane,
-    ports: &HashMap<u32, String>,
-) -> Result<v1::GetBooksResponse, Lost> {
-    let cells = dataplane
-        .read_counters(vec![
-            Counter::IngressPortRx,
-            Counter::EgressPortTx,
-            Counter::Drop,
-            Counter::Path,
-        ])
-        .await?;
-    let flow_fwd = dataplane.read_table(Table::FlowFwdV4).await?.len() as u64;
-    let flow_rev = dataplane.read_table(Table::FlowRevV4).await?.len() as u64;
-    let named = |counter: Counter, name: &dyn Fn(u32) -> String| -> Vec<v1::NamedTotals> {
-        cells
-            .get(&counter)
-            .into_iter()
-            .flatten()
-            .map(|(&index, count)| v1::NamedTotals {
-                name: name(index),
-                index,
-                totals: Some(totals(count)),
-            })
-            .collect()
-    };
-    let port_name = |port: u32| {
-        if port == u32::from(CPU_PORT) {
-            return "cpu".to_owned();
-        }
-        ports
-            .get(&port)
-            .cloned()
-            .unwrap_or_else(|| format!("port {port}"))
-    };
-    let path_name = |index: u32| {
-        let path = Path::ALL.into_iter().find(|path| *path as u32 == index);
-        path.map_or_else(|| format!("PATH_{index}"), |path| path.name().to_owned())
-    };
-    let sum = |counter: Counter| {
-        cells
-            .get(&counter)
-            .into_iter()
-            .flat_map(|cells| cells.values())
-            .map(|count| i64::try_from(count.packets).unwrap_or(i64::MAX))
-            .fold(0i64, i64::saturating_add)
-    };
-    let drops = named(Counter::Drop, &|index| drop_name(index));
-    Ok(v1::GetBooksResponse {
-        ports_rx: named(Counter::IngressPortRx, &port_name),
-        ports_tx: named(Counter::EgressPortTx, &port_name),
-        paths: named(Counter::Path, &path_name),
-        drops,
-        unaccounted_packets: sum(Counter::IngressPortRx)
-            - sum(Counter::EgressPortTx)
-            - sum(Counter::Drop),
-        flow_fwd_entries: flow_fwd,
-        flow_rev_entries: flow_rev,
-    })
 }
 
 /// The name of a drop reason as the P4 program has it.

@@ -7,6 +7,7 @@
 //! I/O, [`core`] ties them together, and [`dataplane::Dataplane`] is all that
 //! they know of a switch.
 
+pub mod books;
 pub mod core;
 pub mod dataplane;
 pub mod desired;

@@ -9,8 +9,9 @@ use offload_api::v1::admin_server::AdminServer;
 use offload_api::v1::offload_server::OffloadServer;
 use sluice_config::ApiAddress;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 use crate::grpc::Api;
 
@@ -94,9 +95,10 @@ pub async fn api(listener: Listener, api: Api) -> anyhow::Result<()> {
         .add_service(admin);
     match listener {
         Listener::Tcp(listener) => {
-            router
-                .serve_with_incoming(TcpListenerStream::new(listener))
-                .await?;
+            // Nagle's algorithm (RFC 896) would hold the end of an answer until
+            // the client's delayed ACK.
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            router.serve_with_incoming(incoming).await?;
         }
         Listener::Unix(listener) => {
             router

@@ -11,12 +11,13 @@ use std::time::Duration;
 use offload_api::v1;
 use offload_ctl::core::{AdminRequest, Core, Event, Settings};
 use offload_ctl::grpc::Api;
+use offload_ctl::session;
 use offload_ctl::store::Store;
-use offload_ctl::{desired, session};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+#[allow(unused_imports)] // each test uses its part
 pub use ld::Ld;
 pub use switch::FakeSwitch;
 
@@ -140,6 +141,3 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
-
-pub const MAX_PORTS_OF_LAB: u16 = 5;
-pub const LIMITS: offload_ctl::ids::Limits = desired::LIMITS;
