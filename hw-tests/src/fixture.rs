@@ -98,7 +98,7 @@ impl Fixture {
     }
 
     fn change(&mut self, update: Update, inverse: Update) -> Result<()> {
-        self.rig.write(vec![update])?;
+        self.rig.controller.write(vec![update])?;
         self.undo.push(inverse);
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Fixture {
         let mut failed = Ok(());
         while let Some(update) = self.undo.pop() {
             // One by one: order matters, and the rest is tried all the same.
-            if let Err(error) = self.rig.write(vec![update]) {
+            if let Err(error) = self.rig.controller.write(vec![update]) {
                 failed = Err(error);
             }
         }
@@ -159,7 +159,7 @@ impl Fixture {
                 );
             }
         }
-        while let Ok(event) = self.rig.events.try_recv() {
+        while let Ok(event) = self.rig.controller.events.try_recv() {
             match event {
                 Event::Arbitration(_) => {}
                 other => bail!("an event that nobody expected: {other:?}"),
@@ -176,9 +176,9 @@ impl Fixture {
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let events = &mut self.rig.events;
-            let next = self
-                .rig
+            let controller = &mut self.rig.controller;
+            let events = &mut controller.events;
+            let next = controller
                 .runtime
                 .block_on(async { tokio::time::timeout(left, events.recv()).await });
             match next {
@@ -198,7 +198,9 @@ impl Fixture {
     /// # Errors
     /// If the switch does not answer.
     pub fn counts(&self) -> Result<Counts> {
-        self.rig.wait(books::read(&self.rig.client))
+        self.rig
+            .controller
+            .wait(books::read(&self.rig.controller.client))
     }
 }
 
@@ -256,7 +258,8 @@ impl Packet<'_> {
                 length += 2;
                 let metadata = PacketOut { egress_port }.to_metadata();
                 let rig = &fixture.rig;
-                rig.wait(rig.client.packet_out(self.sent, metadata))?;
+                rig.controller
+                    .wait(rig.controller.client.packet_out(self.sent, metadata))?;
             }
         }
 

@@ -1,20 +1,16 @@
 //! A running switch with the gateway's pipeline, and raw sockets on its ports.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use p4_contract::tables::AnyEntry;
-use p4_contract::{COOKIE, PIPELINE_JSON, p4info};
-use p4runtime_client::{BatchLimits, Client, Error, Events, entry};
-use p4runtime_proto::p4::v1::{Update, set_forwarding_pipeline_config_request::Action};
-use tokio::runtime::Runtime;
+use p4runtime_client::{Client, Error, Events};
 
+use crate::controller::Controller;
 use crate::netns::Namespace;
 use crate::target::{DEVICE, Process, Target};
-use crate::wire::Wire;
+use crate::wire::{self, Wire};
 
 /// How long a switch may take until it answers.
 const START: Duration = Duration::from_secs(15);
@@ -28,11 +24,7 @@ pub struct Rig {
     /// Which switch it is.
     pub target: Target,
     /// The controller.
-    pub client: Client,
-    /// What the switch tells the controller.
-    pub events: Events,
-    /// The runtime of the controller.
-    pub runtime: Runtime,
+    pub controller: Controller,
     /// The switch's process.
     pub process: Process,
     /// The far end of each port.
@@ -56,59 +48,45 @@ impl Rig {
         let log = log_file(target, name)?;
         let interfaces = ports.iter().map(|port| (*port, switch_end(*port)));
         let mut process = target.start(interfaces, ADDRESS, &log)?;
-        // Its thread is made by this one, so it is in the namespace too.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let runtime = Controller::runtime()?;
         let (client, events) = runtime
             .block_on(connect(&mut process))
             .with_context(|| format!("{target}: {}", process.log_tail()))?;
-        let rig = Self {
-            target,
+        let controller = Controller {
             client,
             events,
             runtime,
+        };
+        controller
+            .set_pipeline()
+            .with_context(|| format!("{target}: {}", process.log_tail()))?;
+        Ok(Self {
+            target,
+            controller,
             process,
             wires,
             namespace,
-        };
-        rig.wait(rig.client.set_pipeline(
-            Action::VerifyAndCommit,
-            p4info()?,
-            PIPELINE_JSON.to_vec(),
-            COOKIE,
-        ))
-        .with_context(|| format!("{target}: {}", rig.process.log_tail()))?;
-        Ok(rig)
+        })
     }
 
-    /// Runs a call of the controller to its end; each has its own deadline.
-    pub fn wait<T>(&self, call: impl Future<Output = T>) -> T {
-        self.runtime.block_on(call)
-    }
-
-    /// Writes updates, in as few requests as order allows.
+    /// The first frame that arrives at any port within `patience`.
     ///
     /// # Errors
-    /// If the switch refused one.
-    pub fn write(&self, updates: Vec<Update>) -> Result<()> {
-        self.wait(self.client.write_batched(updates, BatchLimits::default()))?
-            .into_result()?;
-        Ok(())
-    }
-
-    /// Inserts entries.
-    ///
-    /// # Errors
-    /// If the switch refused one.
-    pub fn insert<'a>(&self, entries: impl IntoIterator<Item = &'a AnyEntry>) -> Result<()> {
-        self.write(
-            entries
-                .into_iter()
-                .map(|e| entry::insert(e.to_proto()))
-                .collect(),
-        )
+    /// If a socket fails.
+    pub fn receive_any(&mut self, patience: Duration) -> Result<Option<(u16, Vec<u8>)>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ready = wire::ready(&self.wires, left)?;
+            for port in ready {
+                if let Some(frame) = self.wire(port)?.receive(Duration::ZERO)? {
+                    return Ok(Some((port, frame)));
+                }
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
     }
 
     /// The far end of a port.

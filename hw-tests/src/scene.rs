@@ -99,6 +99,13 @@ pub const SMALL_WEB_SERVER: u16 = 4;
 pub const GROUP: u16 = 1;
 /// The group of [`RANGE`].
 pub const RANGE_GROUP: u16 = 2;
+/// `local_id`, address and slot of all local addresses: one for each slot.
+pub const LOCALS: [(u16, Addr, u16); 4] = [
+    (1, LIP, LIP_SLOT),
+    (2, LIP_2, LIP_2_SLOT),
+    (3, addr(10, 9, 0, 3), 13),
+    (4, addr(10, 9, 0, 4), RANGE_SLOT),
+];
 /// The slot of [`LIP`].
 pub const LIP_SLOT: u16 = 11;
 /// The slot of [`LIP_2`].
@@ -410,8 +417,17 @@ pub fn slot_of_bucket(bucket: u16) -> u16 {
     LIP_SLOT + bucket % 3
 }
 
-/// Everything that is configured before the first case.
+/// Everything that the packet suite configures before its first case.
 pub fn entries() -> Vec<AnyEntry> {
+    let mut all = configuration();
+    for session in [WEB_SESSION, DNS_SESSION, RANGE_SESSION, SMALL_SESSION] {
+        all.extend(session.entries(0));
+    }
+    all
+}
+
+/// The configuration without sessions.
+pub fn configuration() -> Vec<AnyEntry> {
     let mut all = vec![
         ingress(UPLINK, 0, PortRole::Uplink, 0),
         ingress(UPLINK, TENANT_VLAN, PortRole::Uplink, TENANT),
@@ -429,14 +445,10 @@ pub fn entries() -> Vec<AnyEntry> {
         vip(TENANT_WEB, TENANT, 6, (80, 80), GROUP),
         vip_addr(0),
         vip_addr(TENANT),
-        lip(0, LIP, 1, LIP_SLOT),
-        lip(0, LIP_2, 2, LIP_2_SLOT),
         server(WEB_SERVER, SERVER, 8080),
         server(DNS_SERVER, SERVER, 5353),
         server(RANGE_SERVER, TAGGED_SERVER, 0),
         server(SMALL_WEB_SERVER, SMALL_SERVER, 8080),
-        local(1, LIP),
-        local(2, LIP_2),
         vip_out(WEB, 80),
         vip_out(DNS, 53),
         vip_out(RANGE, 0),
@@ -458,14 +470,15 @@ pub fn entries() -> Vec<AnyEntry> {
         mtu(NH_SMALL, SMALL_MTU),
         mtu(NH_LD, 1550),
     ];
+    for (local_id, addr, slot) in LOCALS {
+        all.push(lip(0, addr, local_id, slot));
+        all.push(local(local_id, addr));
+    }
     for at in 0..BUCKETS {
         all.push(bucket(GROUP, at, slot_of_bucket(at)));
         all.push(bucket(RANGE_GROUP, at, RANGE_SLOT));
     }
     all.extend([11, 12, 13, RANGE_SLOT].map(slot));
-    for session in [WEB_SESSION, DNS_SESSION, RANGE_SESSION, SMALL_SESSION] {
-        all.extend(session.entries(0));
-    }
     all
 }
 

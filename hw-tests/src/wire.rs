@@ -1,5 +1,6 @@
 //! A raw socket on one interface: whole frames out and in.
 
+use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -173,6 +174,29 @@ impl Wire {
             return Ok(Some(frame));
         }
     }
+}
+
+/// The ports at which something has arrived, as soon as there is one; none
+/// after `patience`.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn ready(wires: &BTreeMap<u16, Wire>, patience: Duration) -> Result<Vec<u16>> {
+    let mut fds: Vec<PollFd<'_>> = wires
+        .values()
+        .map(|wire| PollFd::new(wire.socket.as_fd(), PollFlags::POLLIN))
+        .collect();
+    let wait = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    match poll(&mut fds, wait) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error).context("poll"),
+    }
+    Ok(wires
+        .keys()
+        .zip(&fds)
+        .filter(|(_, fd)| fd.any().unwrap_or(false))
+        .map(|(port, _)| *port)
+        .collect())
 }
 
 /// The four bytes of a tag that the kernel took out of a frame.

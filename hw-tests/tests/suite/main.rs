@@ -59,7 +59,9 @@ fn run(cases: Vec<Case>) -> Result<()> {
     );
     let start = Instant::now();
     let rig = Rig::start(target, "suite", &scene::PORTS, scene::MTU)?;
-    rig.insert(&scene::entries()).context("configuration")?;
+    rig.controller
+        .insert(&scene::entries())
+        .context("configuration")?;
     let mut fixture = Fixture::new(rig);
 
     let mut failed = Vec::new();
@@ -110,7 +112,9 @@ fn one(fixture: &mut Fixture, case: fn(&mut Fixture) -> Result<()>) -> Result<()
 /// case looks at, and the tables as they were before the first case.
 fn afterwards(fixture: &mut Fixture) -> Result<()> {
     let rig = &fixture.rig;
-    let all = rig.wait(books::read_all(&rig.client))?;
+    let all = rig
+        .controller
+        .wait(books::read_all(&rig.controller.client))?;
     books::balance(&all)?;
     let watched = fixture.counts()?;
     for (cell, count) in &all {

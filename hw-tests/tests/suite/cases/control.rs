@@ -30,7 +30,10 @@ fn stored(fx: &Fixture) -> Result<Vec<TableEntry>> {
     let rig = &fx.rig;
     let mut found = Vec::new();
     for table in tables::ALL {
-        for entity in rig.wait(rig.client.read(vec![table.all_entries().into()]))? {
+        for entity in rig
+            .controller
+            .wait(rig.controller.client.read(vec![table.all_entries().into()]))?
+        {
             match entity.entity {
                 Some(Kind::TableEntry(entry)) if entry.is_default_action => {}
                 Some(Kind::TableEntry(entry)) => found.push(entry),
@@ -61,7 +64,8 @@ pub fn tables_hold_the_configuration(fx: &mut Fixture) -> Result<()> {
 pub fn pipeline_reads_back(fx: &mut Fixture) -> Result<()> {
     let rig = &fx.rig;
     let all = rig
-        .wait(rig.client.get_pipeline(ResponseType::All))?
+        .controller
+        .wait(rig.controller.client.get_pipeline(ResponseType::All))?
         .context("no pipeline")?;
     ensure!(all.p4info == Some(p4info()?), "P4Info is another");
     ensure!(
@@ -70,7 +74,8 @@ pub fn pipeline_reads_back(fx: &mut Fixture) -> Result<()> {
     );
     ensure!(all.cookie == Some(Cookie { cookie: COOKIE }), "the cookie");
     let only = rig
-        .wait(rig.client.get_pipeline(ResponseType::CookieOnly))?
+        .controller
+        .wait(rig.controller.client.get_pipeline(ResponseType::CookieOnly))?
         .context("no pipeline")?;
     ensure!(only.cookie == Some(Cookie { cookie: COOKIE }), "the cookie");
     ensure!(only.p4info.is_none(), "only the cookie was asked for");
@@ -83,7 +88,7 @@ pub fn pipeline_reads_back(fx: &mut Fixture) -> Result<()> {
 
 pub fn capabilities_name_the_version(fx: &mut Fixture) -> Result<()> {
     let rig = &fx.rig;
-    let answer = rig.wait(rig.client.capabilities())?;
+    let answer = rig.controller.wait(rig.controller.client.capabilities())?;
     ensure!(
         answer.p4runtime_api_version.starts_with("1."),
         "{:?}",
@@ -97,10 +102,16 @@ pub fn backup_controller_may_not_write(fx: &mut Fixture) -> Result<()> {
     let spare = entry::insert(tunnel_end(VTEP + 1).to_proto());
     let connect = Client::connect(hw_tests::rig::ADDRESS, 1, 0, None);
     // Election id 0 is lower than the suite's.
-    let (backup, _events) = rig.wait(connect)?;
+    let (backup, _events) = rig.controller.wait(connect)?;
     ensure!(!backup.is_primary(), "the lower election id is primary");
-    ensure!(rig.client.is_primary(), "the higher election id is not");
-    match rig.wait(backup.write(vec![spare], Atomicity::ContinueOnError)) {
+    ensure!(
+        rig.controller.client.is_primary(),
+        "the higher election id is not"
+    );
+    match rig
+        .controller
+        .wait(backup.write(vec![spare], Atomicity::ContinueOnError))
+    {
         Err(Error::NotPrimary { .. }) => {}
         other => bail!("a backup's write: {other:?}"),
     }
@@ -161,10 +172,15 @@ pub fn errors_are_told_update_by_update(fx: &mut Fixture) -> Result<()> {
     ];
     let (updates, expected): (Vec<_>, Vec<_>) = updates.into_iter().unzip();
     let rig = &fx.rig;
-    let outcome = rig.wait(rig.client.write(updates, Atomicity::ContinueOnError))?;
+    let outcome = rig.controller.wait(
+        rig.controller
+            .client
+            .write(updates, Atomicity::ContinueOnError),
+    )?;
     let found: Vec<Option<Code>> = outcome.statuses.iter().map(UpdateStatus::code).collect();
     let expected: Vec<Option<Code>> = expected.into_iter().map(Some).collect();
-    rig.write(vec![entry::delete(good.to_proto())])
+    rig.controller
+        .write(vec![entry::delete(good.to_proto())])
         .context("the good update of the batch was not applied")?;
     ensure!(
         found == expected,
@@ -182,7 +198,11 @@ pub fn full_table(fx: &mut Fixture) -> Result<()> {
     }
     let one_more = entry::insert(tunnel_end(VTEP + MAX_VTEPS).to_proto());
     let rig = &fx.rig;
-    let outcome = rig.wait(rig.client.write(vec![one_more], Atomicity::ContinueOnError))?;
+    let outcome = rig.controller.wait(
+        rig.controller
+            .client
+            .write(vec![one_more], Atomicity::ContinueOnError),
+    )?;
     let code = match rig.target {
         Target::Softswitch => Code::ResourceExhausted,
         Target::Bmv2 => Code::Unknown,
