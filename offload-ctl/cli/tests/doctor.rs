@@ -1,5 +1,7 @@
 //! `sluice doctor`: what it finds, and that it finds nothing where all is well.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Canned, sluice, stdout};

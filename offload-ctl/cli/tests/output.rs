@@ -1,5 +1,7 @@
 //! What people and scripts see: output, errors, exit codes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Canned, sluice, stderr, stdout};

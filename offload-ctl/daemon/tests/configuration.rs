@@ -1,5 +1,7 @@
 //! Applying, changing and taking back configurations (I4).
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Daemon, FakeSwitch, GATEWAY, Ld, eventually, settings, store_dir};

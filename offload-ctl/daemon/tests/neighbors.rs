@@ -1,5 +1,7 @@
 //! ARP and ICMP echo by packet-in and packet-out.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Daemon, FakeSwitch, eventually, settings, store_dir};

@@ -1,5 +1,7 @@
 //! Switch, offload-ctl and LDs that go and come back (I1, I3, I6).
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Daemon, FakeSwitch, Ld, eventually, store_dir};

@@ -1,5 +1,7 @@
 //! Install, remove, idle: what an LD sees, and what the switch has.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::{Daemon, FakeSwitch, Ld, eventually, store_dir};

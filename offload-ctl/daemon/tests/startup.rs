@@ -1,5 +1,7 @@
 //! The program itself: every start-up error is one sentence with a way out.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

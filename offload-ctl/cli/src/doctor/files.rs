@@ -87,14 +87,14 @@ pub(super) fn together(
     config: Option<&OffloadCtl>,
     report: &mut Report,
 ) {
-    if let (Some(slowpath), Some(config)) = (slowpath, config) {
-        if !config.api.contains(&slowpath.api) {
-            report.problem(
-                "slowpath.toml api",
-                format!("{} is none of offload-ctl's addresses", slowpath.api),
-                "name one of `api` in offload-ctl.toml, or add it there",
-            );
-        }
+    if let (Some(slowpath), Some(config)) = (slowpath, config)
+        && !config.api.contains(&slowpath.api)
+    {
+        report.problem(
+            "slowpath.toml api",
+            format!("{} is none of offload-ctl's addresses", slowpath.api),
+            "name one of `api` in offload-ctl.toml, or add it there",
+        );
     }
     let (Some(gateway), Some(slowpath)) = (gateway, slowpath) else {
         return;

@@ -102,9 +102,9 @@ impl Core {
                 Some((group.clone(), number))
             });
         if let Some(vip) = vip.cloned() {
-            self.to_vip(&vip, (src, src_port), dst_port, &mut part);
+            self.explain_vip(&vip, (src, src_port), dst_port, &mut part);
         } else if let Some((group, number)) = lip {
-            self.to_lip(
+            self.explain_lip(
                 &group, number, tuple.vni, dst, dst_port, protocol, &mut part,
             );
         } else {
@@ -129,9 +129,7 @@ impl Core {
                 }
             }
         }
-        if part.verdict.is_empty() {
-            self.ask(tuple, sender, &mut part);
-        } else if part.verdict == "fast" {
+        if part.verdict.is_empty() || part.verdict == "fast" {
             self.ask(tuple, sender, &mut part);
         }
         Ok(part)
@@ -165,7 +163,7 @@ impl Core {
         }
     }
 
-    fn to_vip(
+    fn explain_vip(
         &mut self,
         vip: &sluice_config::Vip,
         client: (Ipv4Addr, u16),
@@ -215,7 +213,7 @@ impl Core {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn to_lip(
+    fn explain_lip(
         &mut self,
         group: &sluice_config::Group,
         number: u16,

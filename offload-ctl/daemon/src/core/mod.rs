@@ -461,10 +461,8 @@ impl IdCheck for Known<'_> {
                 Some((group, number))
             });
         let (group, number) = of_config.or_else(|| {
-            let retiring = self.intent.version.retiring_locals.iter();
-            let local = retiring
-                .filter(|local| local.vni == *vni && local.addr == *addr)
-                .last()?;
+            let mut retiring = self.intent.version.retiring_locals.iter();
+            let local = retiring.rfind(|local| local.vni == *vni && local.addr == *addr)?;
             let group = groups.iter().find(|group| group.name == local.group)?;
             Some((group, local.number))
         })?;

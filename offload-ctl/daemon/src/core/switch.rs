@@ -266,12 +266,13 @@ impl Core {
         if let Some(check) = self.flows.idle_due(now) {
             self.read_for_idle(check);
         }
-        if let Some(interval) = self.settings.readback {
-            if self.switch.is_up() && !self.switch.reading_back && now >= self.switch.next_readback
-            {
-                self.switch.next_readback = now + ms(interval);
-                self.start_readback();
-            }
+        if let Some(interval) = self.settings.readback
+            && self.switch.is_up()
+            && !self.switch.reading_back
+            && now >= self.switch.next_readback
+        {
+            self.switch.next_readback = now + ms(interval);
+            self.start_readback();
         }
     }
 

@@ -47,16 +47,16 @@ pub fn snapshot(intent: &Intent, ids: &IdBook, ld: &str) -> Option<v1::Snapshot>
         for (local, draining) in in_force.chain(retiring) {
             let slot = ids.find(&slot_identity(&group.name, local.number));
             let local_id = ids.find(&local_identity(local.vni, local.addr));
-            if let (Some(slot), Some(local_id)) = (slot, local_id) {
-                if owns(local.number) {
-                    snapshot.locals.push(v1::Local {
-                        local_id: local_id.into(),
-                        address: local.addr.into(),
-                        slot: slot.into(),
-                        vni: local.vni,
-                        draining,
-                    });
-                }
+            if let (Some(slot), Some(local_id)) = (slot, local_id)
+                && owns(local.number)
+            {
+                snapshot.locals.push(v1::Local {
+                    local_id: local_id.into(),
+                    address: local.addr.into(),
+                    slot: slot.into(),
+                    vni: local.vni,
+                    draining,
+                });
             }
         }
         if group.lds.iter().any(|name| name == ld) {

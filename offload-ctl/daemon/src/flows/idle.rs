@@ -68,11 +68,12 @@ impl FlowBook {
                 break;
             }
             self.rechecks.pop_first();
-            if let Some(flow) = self.flows.get(&id) {
-                if flow.want.is_ok() && flow.settled() {
-                    check.sessions.push(id);
-                    check.keys.extend(Dir::BOTH.map(|dir| flow.pair.key(dir)));
-                }
+            if let Some(flow) = self.flows.get(&id)
+                && flow.want.is_ok()
+                && flow.settled()
+            {
+                check.sessions.push(id);
+                check.keys.extend(Dir::BOTH.map(|dir| flow.pair.key(dir)));
             }
         }
         (!check.sessions.is_empty()).then_some(check)

@@ -86,15 +86,15 @@ impl FlowBook {
         let round = self.ld(ld).round;
         let session = flow.session_id;
         let known = self.by_session.get(&(ld.clone(), session)).copied();
-        if let Some(id) = known {
-            if let Some(known) = self.flows.get_mut(&id) {
-                let same = super::Pair::from_api(&flow).is_ok_and(|pair| pair == known.pair);
-                if same && known.want.is_ok() {
-                    known.claimed = round;
-                    known.owes_installed = true;
-                    self.finish_if_settled(id);
-                    return;
-                }
+        if let Some(id) = known
+            && let Some(known) = self.flows.get_mut(&id)
+        {
+            let same = super::Pair::from_api(&flow).is_ok_and(|pair| pair == known.pair);
+            if same && known.want.is_ok() {
+                known.claimed = round;
+                known.owes_installed = true;
+                self.finish_if_settled(id);
+                return;
             }
         }
         self.install_one(ld, flow, ids, true);

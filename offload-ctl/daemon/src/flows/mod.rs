@@ -516,11 +516,12 @@ impl FlowBook {
     }
 
     fn enqueue(&mut self, id: u64) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            if !flow.queued && !flow.in_flight {
-                flow.queued = true;
-                self.queue.push_back(id);
-            }
+        if let Some(flow) = self.flows.get_mut(&id)
+            && !flow.queued
+            && !flow.in_flight
+        {
+            flow.queued = true;
+            self.queue.push_back(id);
         }
     }
 

@@ -421,10 +421,10 @@ impl P4RuntimeDataplane {
             let counter = by_id.get(&cell.counter_id);
             let index = cell.index.and_then(|index| u32::try_from(index.index).ok());
             let count = cell.data.map(count).unwrap_or_default();
-            if let (Some(counter), Some(index)) = (counter, index) {
-                if count != Count::default() {
-                    cells.entry(*counter).or_default().insert(index, count);
-                }
+            if let (Some(counter), Some(index)) = (counter, index)
+                && count != Count::default()
+            {
+                cells.entry(*counter).or_default().insert(index, count);
             }
         }
         Ok(cells)

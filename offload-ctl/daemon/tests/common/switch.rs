@@ -109,10 +109,10 @@ impl FakeSwitch {
 
 impl State {
     fn apply(&mut self, update: &Update) -> Result<(), UpdateError> {
-        if let Some(fault) = &mut self.fault {
-            if let Some(error) = fault(update) {
-                return Err(error);
-            }
+        if let Some(fault) = &mut self.fault
+            && let Some(error) = fault(update)
+        {
+            return Err(error);
         }
         match update {
             Update::Insert(entry) => {
