@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use slowpath::control::{self, Control, Shutdown};
 use slowpath::status::Status;
-use slowpath::{http, start};
+use slowpath::{http, preflight, start};
 use sluice_config::Slowpath;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -74,6 +74,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn serve(config: &Slowpath, drain: bool) -> anyhow::Result<()> {
     // The cheap things that can fail come first.
+    preflight::check(config)?;
     let mut terminate = signal(SignalKind::terminate()).context("signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
     let (status_in, status) = watch::channel(Arc::new(Status {

@@ -40,12 +40,12 @@ pub struct Running {
     pub ended: mpsc::UnboundedReceiver<(u16, String)>,
 }
 
-/// Starts the EAL, and the port with a queue pair for each worker.
+/// Starts the EAL, and the port with a queue pair for each worker. What
+/// [`preflight::check`] finds is found better before this.
 ///
 /// # Errors
 /// One sentence: what, where, and the way out.
 pub fn open_port(config: &Slowpath) -> anyhow::Result<(Eal, Started)> {
-    preflight::check(config)?;
     let eal =
         Eal::init(&EalArgs::from(config.eal.args.clone())).map_err(
             |error| match preflight::hint(config) {

@@ -150,6 +150,8 @@ fn measure(
     // The worker borrows the port by turns: its queues are moved in and out.
     let mut worker = Worker::new(setup, io.take(), Tsc::new(eal), engine);
     let mut burst = dpdk::Burst::new();
+    // Frames come before commands in a turn: the configuration first.
+    worker.turn(&mut burst);
     let traffic = Traffic::establish(sessions, pool, |frames| {
         worker.io().feed(frames);
         while worker.io().is_feeding() {
