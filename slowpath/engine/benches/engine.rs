@@ -298,18 +298,14 @@ fn connections(total: usize) -> Value {
         let base = done as u32;
         // As many open at once as a few milliseconds of traffic.
         let mut step = |e: &mut Engine, up: bool, flags: u8| {
-            for k in 0..BATCH {
-                let ends = if up {
-                    request(base + k as u32)
-                } else {
-                    replies[k]
-                };
+            for (k, reply) in replies.iter().enumerate() {
+                let ends = if up { request(base + k as u32) } else { *reply };
                 write(pool.at(k), ends, flags);
             }
             spent += run(e, now, &mut pool, BATCH);
             if flags == SYN {
-                for k in 0..BATCH {
-                    replies[k] = answer(pool.at(k));
+                for (k, reply) in replies.iter_mut().enumerate() {
+                    *reply = answer(pool.at(k));
                 }
             }
         };

@@ -1,8 +1,6 @@
 //! A small map from (network, IPv4 address) to an index: open addressing,
 //! linear probing, at most half full. Rebuilt when the configuration changes.
 
-use crate::hash::mix64;
-
 const EMPTY: u64 = u64::MAX;
 
 /// See the module.
@@ -10,7 +8,16 @@ const EMPTY: u64 = u64::MAX;
 pub(crate) struct AddrMap {
     slots: Vec<(u64, u32)>,
     mask: usize,
+    /// 64 less the binary logarithm of the number of slots.
+    shift: u32,
     len: usize,
+}
+
+/// Where the search for a key starts. Addresses come from the configuration,
+/// not from clients: one multiplication (Fibonacci hashing) is enough.
+#[inline(always)]
+const fn start(key: u64, shift: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
 const fn key(vni: u32, addr: u32) -> u64 {
@@ -23,6 +30,7 @@ impl AddrMap {
         Self {
             slots: vec![(EMPTY, 0); 16],
             mask: 15,
+            shift: 60,
             len: 0,
         }
     }
@@ -31,7 +39,7 @@ impl AddrMap {
     #[inline(always)]
     pub(crate) fn get(&self, vni: u32, addr: u32) -> Option<u32> {
         let k = key(vni, addr);
-        let mut at = mix64(k) as usize & self.mask;
+        let mut at = start(k, self.shift);
         loop {
             match self.slots.get(at) {
                 Some(&(found, value)) if found == k => return Some(value),
@@ -47,6 +55,7 @@ impl AddrMap {
             let bigger = self.slots.len() * 2;
             let old = std::mem::replace(&mut self.slots, vec![(EMPTY, 0); bigger]);
             self.mask = bigger - 1;
+            self.shift -= 1;
             for (k, v) in old {
                 if k != EMPTY {
                     self.place(k, v);
@@ -59,7 +68,7 @@ impl AddrMap {
     }
 
     fn place(&mut self, k: u64, value: u32) -> Option<u32> {
-        let mut at = mix64(k) as usize & self.mask;
+        let mut at = start(k, self.shift);
         loop {
             let slot = &mut self.slots[at];
             if slot.0 == k {

@@ -1,11 +1,16 @@
 //! The path of a packet.
 //!
-//! A burst runs through a window of three steps, so that the memory a packet
-//! needs is on its way while others are worked on: read the headers and ask for
-//! the index bucket (or, for a reply, the record); compare tags and ask for the
-//! record; verify, account, rewrite. What needs thought (no session, a SYN on a
-//! closing one, ICMP) waits until the rest of the burst is done and is looked
-//! up again then, so that two SYNs of one flow in one burst open one session.
+//! A burst goes through three steps, each for all of its packets, so that the
+//! memory a packet needs is on its way while others are worked on: read the
+//! headers and ask for the index bucket (or, for a reply, the record); compare
+//! tags and ask for the record; verify, account, rewrite. (A window in which the
+//! steps follow each other at a distance of a few packets was measured too: with
+//! distances of 4 and 8 it took 45 ns a packet where whole steps took 23, at
+//! 65,536 sessions and bursts of 32.)
+//!
+//! What needs thought (no session, a SYN on a closing one, ICMP) waits until the
+//! rest of the burst is done and is looked up again then, so that two SYNs of
+//! one flow in one burst open one session.
 
 use packet::{
     Delta, Fragment, Ipv4, PROTO_ICMP, PROTO_TCP, PROTO_UDP, Tcp, TcpFlags, Udp,
@@ -25,21 +30,16 @@ use crate::{
     time::Tick,
 };
 
-/// Packets handled in one window run.
+/// Packets taken through the steps together.
 pub(crate) const BURST: usize = 64;
 /// Packets between asking for the headers and reading them.
-const AHEAD: usize = 4;
-/// Packets between reading headers and comparing tags.
-const TO_TAGS: usize = 4;
-/// Packets between reading headers and the rewrite.
-const TO_REWRITE: usize = 8;
-
+const AHEAD: usize = 8;
 const NO_RECORD: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
-    Done,
+    Dropped,
     Forward,
     Reply,
     Icmp,
@@ -74,6 +74,55 @@ enum Outcome {
 
 use Outcome::{Done, Later};
 
+/// Whether a packet of `len` bytes is a whole TCP segment behind an IPv4 header
+/// without options, with nothing wrong about its lengths.
+#[inline(always)]
+fn plain_tcp(h: &[u8; 40], len: usize) -> bool {
+    let total = usize::from(u16::from_be_bytes([h[2], h[3]]));
+    let fragment = u16::from_be_bytes([h[6], h[7]]) & 0x3fff;
+    let tcp_len = usize::from(h[32] >> 4) * 4;
+    h[0] == 0x45
+        && h[9] == PROTO_TCP
+        && fragment == 0
+        && total <= len
+        && tcp_len >= 20
+        && 20 + tcp_len <= total
+}
+
+/// Reads the headers of any packet.
+fn read_headers(w: &mut Work, data: &[u8]) -> Result<(), DropReason> {
+    let ip = Ipv4::parse(data)?;
+    if ip.fragment != Fragment::Whole {
+        return Err(DropReason::Fragment);
+    }
+    w.src = ip.src.to_bits();
+    w.dst = ip.dst.to_bits();
+    w.protocol = ip.protocol;
+    w.l4 = ip.header_len as u8;
+    w.total_len = ip.total_len as u16;
+    w.dont_fragment = ip.dont_fragment;
+    let l4 = data
+        .get(ip.header_len..ip.total_len)
+        .ok_or(DropReason::BadIpv4Length)?;
+    match ip.protocol {
+        PROTO_TCP => {
+            let t = Tcp::parse(l4)?;
+            w.src_port = t.src_port;
+            w.dst_port = t.dst_port;
+            w.flags = t.flags.0;
+        }
+        PROTO_UDP => {
+            let u = Udp::parse(l4, Fragment::Whole)?;
+            w.src_port = u.src_port;
+            w.dst_port = u.dst_port;
+            w.flags = 0;
+        }
+        PROTO_ICMP => {}
+        _ => return Err(DropReason::UnsupportedProtocol),
+    }
+    Ok(())
+}
+
 impl Engine {
     /// Handles packets, giving each a verdict. Packets are rewritten in place.
     /// `verdicts` must be as long as `packets`; of unequal slices the rest of
@@ -86,49 +135,39 @@ impl Engine {
     ) {
         self.now = self.now.max(now);
         for (p, v) in packets.chunks_mut(BURST).zip(verdicts.chunks_mut(BURST)) {
-            let n = p.len().min(v.len());
-            self.window(&mut p[..n], &mut v[..n]);
+            self.steps(p, v);
         }
     }
 
-    fn window(&mut self, packets: &mut [PacketIn<'_>], verdicts: &mut [Verdict]) {
-        let n = packets.len().min(BURST);
+    fn steps(&mut self, packets: &mut [PacketIn<'_>], verdicts: &mut [Verdict]) {
+        let n = packets.len().min(verdicts.len()).min(BURST);
+        let (packets, verdicts) = (&mut packets[..n], &mut verdicts[..n]);
         self.slow.clear();
-        for step in 0..n + TO_REWRITE {
-            if let Some(p) = packets.get(step + AHEAD) {
+        for i in 0..n {
+            if let Some(p) = packets.get(i + AHEAD) {
                 prefetch(p.data, 0);
             }
-            if step < n {
-                verdicts[step] = match self.classify(&packets[step], step) {
-                    Ok(()) => Verdict::Drop(DropReason::Malformed),
-                    Err(reason) => {
-                        self.work[step].kind = Kind::Done;
-                        self.counters.drops[reason.index()] += 1;
-                        Verdict::Drop(reason)
-                    }
-                };
+            if let Err(reason) = self.classify(&packets[i], i) {
+                self.work[i].kind = Kind::Dropped;
+                verdicts[i] = Verdict::Drop(reason);
             }
-            if let Some(i) = step.checked_sub(TO_TAGS)
-                && i < n
-            {
-                self.compare_tags(i);
-            }
-            if let Some(i) = step.checked_sub(TO_REWRITE)
-                && i < n
-            {
-                let outcome = match self.work[i].kind {
-                    Kind::Done => continue,
-                    Kind::Forward => self.forward_fast(i, packets[i].data),
-                    Kind::Reply => self.reply(i, &mut packets[i]),
-                    Kind::Icmp => Later,
-                };
-                match outcome {
-                    Done(v) => {
-                        self.count(&v);
-                        verdicts[i] = v;
-                    }
-                    Later => self.slow.push(i as u16),
+        }
+        for i in 0..n {
+            self.compare_tags(i);
+        }
+        for i in 0..n {
+            let outcome = match self.work[i].kind {
+                Kind::Dropped => Done(verdicts[i]),
+                Kind::Forward => self.forward_fast(i, packets[i].data),
+                Kind::Reply => self.reply(i, &mut packets[i]),
+                Kind::Icmp => Later,
+            };
+            match outcome {
+                Done(v) => {
+                    self.count(&v);
+                    verdicts[i] = v;
                 }
+                Later => self.slow.push(i as u16),
             }
         }
         for k in 0..self.slow.len() {
@@ -157,45 +196,31 @@ impl Engine {
     /// Reads the headers, decides the direction, and asks for memory.
     #[inline(always)]
     fn classify(&mut self, p: &PacketIn<'_>, at: usize) -> Result<(), DropReason> {
-        let ip = Ipv4::parse(p.data)?;
         let w = &mut self.work[at];
-        if ip.fragment != Fragment::Whole {
-            return Err(DropReason::Fragment);
-        }
-        w.src = ip.src.to_bits();
-        w.dst = ip.dst.to_bits();
         w.vni = p.vni;
-        w.protocol = ip.protocol;
-        w.l4 = ip.header_len as u8;
-        w.total_len = ip.total_len as u16;
-        w.dont_fragment = ip.dont_fragment;
         w.record = NO_RECORD;
-        let l4 = p
-            .data
-            .get(ip.header_len..ip.total_len)
-            .ok_or(DropReason::BadIpv4Length)?;
-        match ip.protocol {
-            PROTO_TCP => {
-                let t = Tcp::parse(l4)?;
-                w.src_port = t.src_port;
-                w.dst_port = t.dst_port;
-                w.flags = t.flags.0;
+        // A whole TCP segment without IP options is recognised in one go.
+        match p.data.first_chunk::<40>() {
+            Some(h) if plain_tcp(h, p.data.len()) => {
+                w.src = u32::from_be_bytes([h[12], h[13], h[14], h[15]]);
+                w.dst = u32::from_be_bytes([h[16], h[17], h[18], h[19]]);
+                w.src_port = u16::from_be_bytes([h[20], h[21]]);
+                w.dst_port = u16::from_be_bytes([h[22], h[23]]);
+                w.total_len = u16::from_be_bytes([h[2], h[3]]);
+                w.dont_fragment = h[6] & 0x40 != 0;
+                w.protocol = PROTO_TCP;
+                w.l4 = 20;
+                w.flags = h[33];
             }
-            PROTO_UDP => {
-                let u = Udp::parse(l4, Fragment::Whole)?;
-                w.src_port = u.src_port;
-                w.dst_port = u.dst_port;
-                w.flags = 0;
-            }
-            PROTO_ICMP => {
-                w.kind = Kind::Icmp;
-                return Ok(());
-            }
-            _ => return Err(DropReason::UnsupportedProtocol),
+            _ => read_headers(w, p.data)?,
+        }
+        if w.protocol == PROTO_ICMP {
+            w.kind = Kind::Icmp;
+            return Ok(());
         }
         if let Some(lip) = self.store.lip_at(w.vni, w.dst) {
             w.kind = Kind::Reply;
-            let protocol = if ip.protocol == PROTO_TCP {
+            let protocol = if w.protocol == PROTO_TCP {
                 Protocol::Tcp
             } else {
                 Protocol::Udp
@@ -210,7 +235,8 @@ impl Engine {
                 self.config
                     .keys
                     .flow(w.vni, w.protocol, (w.src, w.src_port), (w.dst, w.dst_port));
-            self.index.prefetch(w.hash);
+            // Until the tags are compared, the place of the bucket.
+            w.record = self.index.prefetch(w.hash);
         }
         Ok(())
     }
@@ -218,11 +244,9 @@ impl Engine {
     #[inline(always)]
     fn compare_tags(&mut self, at: usize) {
         let w = &mut self.work[at];
-        if w.kind == Kind::Forward
-            && let Some(record) = self.index.guess(w.hash)
-        {
-            w.record = record;
-            self.store.prefetch(record);
+        if w.kind == Kind::Forward {
+            w.record = self.index.guess(w.hash, w.record).unwrap_or(NO_RECORD);
+            self.store.prefetch(w.record);
         }
     }
 
@@ -400,6 +424,7 @@ impl Engine {
     }
 
     /// A client's packet without a session, or one that needs a decision.
+    #[inline(never)]
     fn forward_slow(&mut self, at: usize, p: &mut PacketIn<'_>) -> Verdict {
         let w = self.work[at];
         let found = self.find_forward(
@@ -515,6 +540,34 @@ impl Engine {
         match make_frag_needed(data, w.dst.into(), mtu) {
             Some(len) => Verdict::Reply { len: len as u16 },
             None => Verdict::Drop(DropReason::MtuExceeded),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The quick recognition never disagrees with the full reading.
+        #[test]
+        fn plain_tcp_is_what_the_readers_say(
+            mut bytes in proptest::collection::vec(any::<u8>(), 40..80),
+            keep: [bool; 5],
+            len in 30_u8..90,
+        ) {
+            // Each of the conditions holds in half of the cases.
+            if keep[0] { bytes[0] = 0x45; }
+            if keep[1] { bytes[9] = PROTO_TCP; }
+            if keep[2] { bytes[6] &= 0x40; bytes[7] = 0; }
+            if keep[3] { bytes[2] = 0; bytes[3] = len; }
+            if keep[4] { bytes[32] = 0x50; }
+            let head: &[u8; 40] = bytes.first_chunk().unwrap();
+            let mut w = Work::default();
+            let read = read_headers(&mut w, &bytes);
+            let plain = read.is_ok() && w.protocol == PROTO_TCP && w.l4 == 20;
+            prop_assert_eq!(plain_tcp(head, bytes.len()), plain);
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::{
 
 impl Engine {
     /// An ICMP packet, already known to be whole.
+    #[inline(never)]
     pub(crate) fn icmp(&mut self, p: &mut PacketIn<'_>) -> Verdict {
         match self.icmp_or_drop(p) {
             Ok(v) => v,

@@ -59,11 +59,14 @@ impl Bucket {
     /// Slots whose tag is `tag`, as a bit mask.
     #[inline(always)]
     fn matches(&self, tag: u16) -> u32 {
+        // A weight a slot, added up: the form that compilers turn into one
+        // vector comparison.
+        const WEIGHTS: [u16; SLOTS] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
         let mut m = 0;
-        for (i, t) in self.tags.iter().enumerate() {
-            m |= u32::from(*t == tag) << i;
+        for (t, w) in self.tags.iter().zip(WEIGHTS) {
+            m |= if *t == tag { w } else { 0 };
         }
-        m & self.meta
+        u32::from(m) & self.meta
     }
 
     const fn used(&self) -> u32 {
@@ -230,28 +233,32 @@ impl TagIndex {
         }
     }
 
-    /// Asks for the primary bucket's line.
+    /// The number of the primary bucket of `hash`, whose line is asked for.
+    /// Valid until the next insertion.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(&self.buckets, self.place(hash).primary);
+    pub(crate) fn prefetch(&self, hash: u64) -> u32 {
+        let bucket = self.place(hash).primary;
+        prefetch(&self.buckets, bucket);
+        bucket as u32
     }
 
-    /// A record number that probably belongs to `hash`: right unless two flows
-    /// share a tag. The caller verifies and, if wrong, uses [`TagIndex::find`].
+    /// A record number that probably belongs to `hash`, whose primary bucket is
+    /// `bucket`: right unless two flows share a tag. The caller verifies and, if
+    /// wrong, uses [`TagIndex::find`].
     #[inline(always)]
-    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
-        let p = self.place(hash);
-        let b = &self.buckets[p.primary];
-        let m = b.matches(p.tag);
+    pub(crate) fn guess(&self, hash: u64, bucket: u32) -> Option<u32> {
+        let tag = tag_of(hash);
+        let b = self.buckets.get(bucket as usize)?;
+        let m = b.matches(tag);
         if m != 0 {
-            return Some(b.ids[m.trailing_zeros() as usize % SLOTS]);
+            return b.ids.get(m.trailing_zeros() as usize).copied();
         }
         if b.overflow() == 0 {
             return None;
         }
-        let b = &self.buckets[p.alternate];
-        let m = b.matches(p.tag);
-        (m != 0).then(|| b.ids[m.trailing_zeros() as usize % SLOTS])
+        let b = self.buckets.get(bucket as usize ^ step(tag))?;
+        let m = b.matches(tag);
+        b.ids.get(m.trailing_zeros() as usize).copied()
     }
 
     /// The record number of `hash` for which `is` holds.
@@ -547,7 +554,7 @@ mod tests {
         for id in 0..n {
             let h = mix64(u64::from(id));
             assert_eq!(ix.find(h, |i| i == id), Some(id));
-            wrong_guess += u32::from(ix.guess(h) != Some(id));
+            wrong_guess += u32::from(ix.guess(h, ix.prefetch(h)) != Some(id));
         }
         // Tags of which three bits chose the segment: 20 candidates / 2^13.
         assert!(wrong_guess < n / 300, "{wrong_guess} wrong guesses");

@@ -37,6 +37,7 @@ const RETRY: u32 = ticks(1_000);
 
 impl Engine {
     /// Asks for entries, if the moment is right.
+    #[inline(never)]
     pub(crate) fn maybe_request(&mut self, id: u32) {
         let r = &self.store.records[id as usize];
         if !self.switch_up || self.now.0 < r.aux {

@@ -288,6 +288,7 @@ impl Engine {
     }
 
     /// A TCP segment that may change the session's state.
+    #[inline(never)]
     pub(crate) fn apply_tcp(&mut self, id: u32, dir: Direction, flags: TcpFlags) {
         let r = &mut self.store.records[id as usize];
         let before = r.state;

@@ -489,7 +489,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn no_history_breaks_the_invariants(ops in proptest::collection::vec(op(), 1..160)) {
