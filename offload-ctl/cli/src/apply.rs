@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offload_api::address::ApiAddress;
-use offload_api::v1::{ApplyRequest, ApplyResponse, change::Kind};
+use offload_api::v1::{ApplyRequest, ApplyResponse, GetConfigRequest, change::Kind};
 use serde_json::json;
 
 use crate::client::{Failure, connect, read};
@@ -18,6 +18,34 @@ pub(crate) async fn run(
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let config_toml = read(file)?;
+    let name = file.display().to_string();
+    apply(api, &name, config_toml, dry_run, expected_version, json).await
+}
+
+/// Applies an earlier version again.
+pub(crate) async fn rollback(
+    api: &ApiAddress,
+    version: u64,
+    dry_run: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let config = connect(api)
+        .await?
+        .get_config(GetConfigRequest { version })
+        .await?
+        .into_inner();
+    let name = format!("version {version}");
+    apply(api, &name, config.config_toml, dry_run, 0, json).await
+}
+
+async fn apply(
+    api: &ApiAddress,
+    name: &str,
+    config_toml: String,
+    dry_run: bool,
+    expected_version: u64,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let mut client = connect(api).await?;
     let response = client
         .apply(ApplyRequest {
@@ -40,8 +68,7 @@ pub(crate) async fn run(
     }
     let count = response.problems.len();
     let mut text = format!(
-        "{} is not valid, nothing was changed ({count} problem{})",
-        file.display(),
+        "{name} is not valid, nothing was changed ({count} problem{})",
         if count == 1 { "" } else { "s" }
     );
     for problem in &response.problems {

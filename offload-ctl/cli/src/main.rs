@@ -63,6 +63,16 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Apply an earlier version again, as a new version.
+    Rollback {
+        /// The version; see `sluice show config --at VERSION`.
+        version: u64,
+        /// Only say what would change.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        format: Format,
+    },
     /// Show how things are.
     #[command(subcommand)]
     Show(Show),
@@ -128,6 +138,9 @@ enum Show {
     },
     /// The configuration in force, as it was applied.
     Config {
+        /// An earlier version instead, as long as it is kept.
+        #[arg(long = "at", default_value_t = 0, value_name = "VERSION")]
+        version: u64,
         #[command(flatten)]
         format: Format,
     },
@@ -190,7 +203,14 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             show::flows(&api, &filter, format.json).await
         }
         Command::Show(Show::Drops { format }) => show::drops(&api, format.json).await,
-        Command::Show(Show::Config { format }) => show::config(&api, format.json).await,
+        Command::Show(Show::Config { version, format }) => {
+            show::config(&api, version, format.json).await
+        }
+        Command::Rollback {
+            version,
+            dry_run,
+            format,
+        } => apply::rollback(&api, version, dry_run, format.json).await,
         Command::Explain {
             protocol,
             source,

@@ -514,18 +514,34 @@ pub(crate) async fn drops(api: &ApiAddress, json: bool) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn config(api: &ApiAddress, json: bool) -> Result<ExitCode, Failure> {
+pub(crate) async fn config(
+    api: &ApiAddress,
+    version: u64,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let mut client = connect(api).await?;
     let config = client
-        .get_config(v1::GetConfigRequest {})
+        .get_config(v1::GetConfigRequest { version })
         .await?
         .into_inner();
     if json {
-        print_json(&json!({"version": config.version, "config_toml": config.config_toml}));
+        print_json(&json!({
+            "version": config.version,
+            "applied_unix_ms": config.applied_unix_ms,
+            "drained": config.drained,
+            "config_toml": config.config_toml,
+        }));
     } else if config.version == 0 {
         println!("# nothing was applied yet");
     } else {
-        println!("# version {}", config.version);
+        println!(
+            "# version {}, applied {} ago",
+            config.version,
+            age(now_ms(), config.applied_unix_ms)
+        );
+        for server in &config.drained {
+            println!("# drained by an operator: {server}");
+        }
         print!("{}", config.config_toml);
     }
     Ok(ExitCode::SUCCESS)

@@ -202,8 +202,15 @@ fn the_rest() {
     succeeds(
         &canned,
         &["show", "config"],
-        "# version 4\n[switch]\nvtep = \"10.3.0.1\"\n",
+        "# version 4, applied 3 min ago\n# drained by an operator: web/s2\n[switch]\nvtep = \"10.3.0.1\"\n",
     );
+    let shown = stdout(&canned.sluice(&["show", "config", "--at", "3"]));
+    assert!(shown.starts_with("# version 3, "), "{shown}");
+    let rolled = canned.sluice(&["rollback", "3"]);
+    assert!(stdout(&rolled).ends_with("version 5 is in force, 3 changes\n"));
+    let refused = canned.sluice(&["rollback", "1"]);
+    assert_eq!(stderr(&refused), "sluice: version 1 is not kept\n");
+    assert_eq!(refused.status.code(), Some(1));
     succeeds(
         &canned,
         &["explain", "tcp", "10.1.0.2:40000", "10.100.0.10:80"],

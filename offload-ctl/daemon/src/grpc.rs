@@ -118,9 +118,12 @@ impl Admin for Api {
 
     async fn get_config(
         &self,
-        _: Request<v1::GetConfigRequest>,
+        request: Request<v1::GetConfigRequest>,
     ) -> Result<Response<v1::GetConfigResponse>, Status> {
-        self.ask(AdminRequest::GetConfig).await.map(Response::new)
+        let request = request.into_inner();
+        self.ask(|reply| AdminRequest::GetConfig(request, reply))
+            .await
+            .map(Response::new)
     }
 
     async fn get_status(

@@ -5,7 +5,7 @@
 //! no more than a missing one. Hosts of a link that ask for the switch's
 //! address, or that a packet was for, are learned as well, up to a limit.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -81,6 +81,9 @@ pub struct Neighbors {
     refresh_ms: u64,
     ports: BTreeMap<u16, Port>,
     states: BTreeMap<(u16, Ipv4Addr), State>,
+    /// VIPs and local addresses, (vni, address): answered for where they are
+    /// of a link's prefix.
+    virtual_addresses: HashSet<(u32, Ipv4Addr)>,
     window: (u64, u32),
     stats: Stats,
 }
@@ -93,6 +96,7 @@ impl Neighbors {
             refresh_ms,
             ports: BTreeMap::new(),
             states: BTreeMap::new(),
+            virtual_addresses: HashSet::new(),
             window: (0, 0),
             stats: Stats::default(),
         }
@@ -128,6 +132,15 @@ impl Neighbors {
                     },
                 )
             })
+            .collect();
+        self.virtual_addresses = gateway
+            .vips
+            .iter()
+            .map(|vip| (vip.vni, vip.address))
+            .chain(gateway.groups.iter().flat_map(|group| {
+                let addresses = group.locals();
+                addresses.map(|(addr, _)| (group.vni, addr))
+            }))
             .collect();
         let fixed: HashMap<Ipv4Addr, Mac> = gateway
             .neighbors
@@ -226,10 +239,15 @@ impl Neighbors {
     fn arp(&mut self, port: u16, here: &Port, arp: &frames::Arp, now: u64) -> Reaction {
         let mut reaction = Reaction::default();
         let own = here.link.addr();
-        let for_us = arp.target == own;
+        let ours = |addr: Ipv4Addr| {
+            addr == own
+                || (here.link.contains(&addr) && self.virtual_addresses.contains(&(here.vni, addr)))
+        };
+        let for_us = ours(arp.target);
+        let sender_is_us = ours(arp.sender);
         let mac = Mac(arp.sender_mac);
         let unicast = mac.0[0] & 1 == 0 && mac.0 != [0; 6];
-        if arp.sender != own && here.link.contains(&arp.sender) && unicast {
+        if !sender_is_us && here.link.contains(&arp.sender) && unicast {
             self.learn(port, arp.sender, mac, for_us, now, &mut reaction);
         }
         if arp.request && for_us {

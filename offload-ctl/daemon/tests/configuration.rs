@@ -496,3 +496,31 @@ async fn an_ld_that_does_not_belong_is_told_why() {
     let ended = first.hear().await.err().unwrap();
     assert_eq!(ended.code(), tonic::Code::Aborted);
 }
+
+#[tokio::test]
+async fn earlier_versions_are_kept_for_a_way_back() {
+    let (dir, switch) = (store_dir(), FakeSwitch::new());
+    let daemon = Daemon::start_configured(&dir, &switch).await;
+    daemon.apply(&without_web()).await;
+    set_state(&daemon, "iperf", "s1", Action::Drain)
+        .await
+        .unwrap();
+    let get = async |version| {
+        let request = v1::GetConfigRequest { version };
+        daemon
+            .api
+            .ask(|reply| AdminRequest::GetConfig(request, reply))
+            .await
+    };
+    let now = get(0).await.unwrap();
+    assert_eq!((now.version, now.config_toml), (3, without_web()));
+    assert_eq!(now.drained, ["iperf/s1"]);
+    let first = get(1).await.unwrap();
+    assert_eq!(first.config_toml, GATEWAY);
+    assert!(first.applied_unix_ms > 1_700_000_000_000);
+    daemon.apply(&first.config_toml).await;
+    assert_eq!(get(0).await.unwrap().version, 4);
+    assert!(daemon.vips().await.iter().all(|vip| !vip.retiring));
+    let missing = get(77).await.unwrap_err();
+    assert!(missing.message().contains("in force is 4"), "{missing:?}");
+}

@@ -220,3 +220,27 @@ async fn a_host_that_nobody_has_asked_for_is_asked_for_when_a_packet_needs_it() 
     .await;
     assert_eq!(daemon.status().await.counters["drop.unresolved"], 1);
 }
+
+#[tokio::test]
+async fn virtual_addresses_of_a_link_are_answered_for() {
+    let (dir, switch) = (store_dir(), FakeSwitch::new());
+    let daemon = Daemon::start(&dir, &switch, settings());
+    // The VIPs are of the clients' link, and nobody else has them.
+    daemon
+        .apply(&common::GATEWAY.replace("10.100.0.10", "10.1.0.100"))
+        .await;
+    daemon.converged().await;
+    let asks = |target: [u8; 4]| frames::arp_request(CLIENT, [10, 1, 0, 2].into(), target.into());
+    packet_in(&switch, 1, asks([10, 1, 0, 100])).await;
+    // Local addresses are of no link here, nor is that one a VIP.
+    packet_in(&switch, 1, asks([10, 9, 0, 1])).await;
+    packet_in(&switch, 1, asks([10, 1, 0, 101])).await;
+    eventually("all have been looked at", async || {
+        daemon.status().await.counters["packet_ins"] == 3
+    })
+    .await;
+    let replies = replies(&switch);
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0].1.sender.octets(), [10, 1, 0, 100]);
+    assert_eq!(replies[0].1.sender_mac, [2, 0, 0, 0, 1, 1]);
+}

@@ -73,6 +73,13 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+fn unix_ms() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as u64
+}
+
 struct Answers;
 
 fn totals(packets: u64, bytes: u64) -> Option<v1::Totals> {
@@ -151,11 +158,18 @@ impl Admin for Answers {
 
     async fn get_config(
         &self,
-        _: Request<v1::GetConfigRequest>,
+        request: Request<v1::GetConfigRequest>,
     ) -> Result<Response<v1::GetConfigResponse>, Status> {
+        let version = match request.into_inner().version {
+            0 => 4,
+            1 => return Err(Status::not_found("version 1 is not kept")),
+            other => other,
+        };
         Ok(Response::new(v1::GetConfigResponse {
-            version: 4,
+            version,
             config_toml: "[switch]\nvtep = \"10.3.0.1\"\n".to_owned(),
+            applied_unix_ms: unix_ms() - 190_000,
+            drained: vec!["web/s2".to_owned()],
         }))
     }
 
@@ -163,10 +177,7 @@ impl Admin for Answers {
         &self,
         _: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .as_millis() as u64;
+        let now = unix_ms();
         let ago = |minutes: u64| now - minutes * 60_000 - 10_000;
         Ok(Response::new(v1::GetStatusResponse {
             config_version: 4,

@@ -23,7 +23,7 @@ pub enum AdminRequest {
     /// Replace the configuration, or plan it.
     Apply(v1::ApplyRequest, Reply<v1::ApplyResponse>),
     /// What was applied.
-    GetConfig(Reply<v1::GetConfigResponse>),
+    GetConfig(v1::GetConfigRequest, Reply<v1::GetConfigResponse>),
     /// Status, as far as the core knows.
     GetStatus(Reply<v1::GetStatusResponse>),
     /// VIPs without counters.
@@ -76,11 +76,8 @@ impl Core {
             AdminRequest::Apply(request, reply) => {
                 let _ = reply.send(self.apply(request));
             }
-            AdminRequest::GetConfig(reply) => {
-                let _ = reply.send(Ok(v1::GetConfigResponse {
-                    version: self.intent.version.version,
-                    config_toml: self.intent.version.text.clone(),
-                }));
+            AdminRequest::GetConfig(request, reply) => {
+                let _ = reply.send(self.get_config(request.version));
             }
             AdminRequest::GetStatus(reply) => {
                 let _ = reply.send(Ok(self.status()));
@@ -101,6 +98,34 @@ impl Core {
                 let _ = reply.send(self.explain(tuple));
             }
         }
+    }
+
+    fn get_config(&self, version: u64) -> Result<v1::GetConfigResponse, Status> {
+        let present = &self.intent.version;
+        let stored = if version == 0 || version == present.version {
+            present.clone()
+        } else {
+            self.store
+                .version(version)
+                .map_err(|error| Status::unavailable(error.to_string()))?
+                .ok_or_else(|| {
+                    Status::not_found(format!(
+                        "version {version} is not kept; in force is {}, and the {} before it are kept",
+                        present.version,
+                        crate::store::HISTORY - 1
+                    ))
+                })?
+        };
+        Ok(v1::GetConfigResponse {
+            version: stored.version,
+            config_toml: stored.text,
+            applied_unix_ms: stored.applied_unix_ms,
+            drained: stored
+                .drained
+                .into_iter()
+                .map(|(vip, server)| format!("{vip}/{server}"))
+                .collect(),
+        })
     }
 
     fn apply(&mut self, request: v1::ApplyRequest) -> Result<v1::ApplyResponse, Status> {

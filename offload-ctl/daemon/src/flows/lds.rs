@@ -172,7 +172,7 @@ impl FlowBook {
 
     /// Ends what belongs to LDs that are away for longer than `grace_ms`.
     pub fn expire_absent(&mut self, now: u64, grace_ms: u64) {
-        let names: HashSet<LdName> = self.flows.values().map(|flow| flow.ld.clone()).collect();
+        let names: Vec<LdName> = self.counts.keys().cloned().collect();
         for name in names {
             let state = self.ld(&name);
             if state.connected {

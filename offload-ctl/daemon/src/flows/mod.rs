@@ -153,6 +153,8 @@ pub struct FlowBook {
     by_rev: HashMap<RevKey, u64>,
     by_session: HashMap<(LdName, u64), u64>,
     lds: BTreeMap<LdName, LdState>,
+    /// Sessions of each LD.
+    counts: HashMap<LdName, usize>,
     refs: [HashMap<u16, u32>; 3],
     queue: VecDeque<u64>,
     /// Deletions that the switch refused, for the next tick.
@@ -197,6 +199,7 @@ impl FlowBook {
             by_rev: HashMap::new(),
             by_session: HashMap::new(),
             lds: BTreeMap::new(),
+            counts: HashMap::new(),
             refs: Default::default(),
             queue: VecDeque::new(),
             refused: Vec::new(),
@@ -236,7 +239,7 @@ impl FlowBook {
 
     /// Number of sessions of an LD.
     pub fn of_ld(&self, ld: &str) -> usize {
-        self.flows.values().filter(|flow| &*flow.ld == ld).count()
+        self.counts.get(ld).copied().unwrap_or(0)
     }
 
     /// Whether a session refers to the VIP.
@@ -511,6 +514,7 @@ impl FlowBook {
         for (refs, id) in self.refs.iter_mut().zip(ids_of(&flow.pair)) {
             *refs.entry(id).or_insert(0) += 1;
         }
+        *self.counts.entry(flow.ld.clone()).or_insert(0) += 1;
         self.flows.insert(id, flow);
         id
     }
@@ -579,6 +583,12 @@ impl FlowBook {
     }
 
     fn forget(&mut self, id: u64, flow: &Flow) {
+        if let Some(count) = self.counts.get_mut(&flow.ld) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&flow.ld);
+            }
+        }
         if self.by_fwd.get(&flow.pair.fwd) == Some(&id) {
             self.by_fwd.remove(&flow.pair.fwd);
         }
