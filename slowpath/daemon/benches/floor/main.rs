@@ -2,16 +2,21 @@
 //! can cost: `dpdk-testpmd` swapping the 5-tuple.
 //!
 //! `cargo bench -p slowpath --bench floor` writes `target/bench/floor.json` and
-//! prints a table. Both programs run a port of `net_ring` that loops to itself,
-//! bursts of 32, one worker on one core, no huge pages, and as many packets
-//! going round. The worker is the daemon's, with its real loop: tunnel headers,
-//! engine, clock, counters, commands.
+//! prints a table. Both programs run the same kind of port, bursts of 32, one
+//! worker on one core, no huge pages, and the same number of packets going
+//! round. The worker is the daemon's, with its real loop: tunnel headers,
+//! engine, clock, counters, commands. Two kinds of port:
 //!
-//! What the worker has sent cannot be received again as it is. Between sending
-//! and receiving, a generator writes the headers of the next packet of the
-//! sequence into the buffer: sessions are visited in a random order, uniformly.
-//! Its cost is measured apart, in the same loop without the worker, and
-//! subtracted; the JSON has both figures.
+//! - `net_ring`, looping to itself: 32 packets go round for ever. The cheapest
+//!   port there is, and all buffers stay in the first cache.
+//! - `net_null`: buffers are taken from the pool and given back. testpmd's
+//!   packets are zeros there, so that its swap is one of MAC addresses only.
+//!
+//! What the worker has sent cannot be received again as it is. On the way in a
+//! generator writes the headers of the next packet of the sequence into the
+//! buffer: sessions are visited in a random order, uniformly. Its cost is
+//! measured apart, as the difference of two loops without the worker, and
+//! subtracted; the JSON has all figures.
 //!
 //! Time is processor time of the measuring thread, so that whatever else runs
 //! on the machine costs only cache. Arguments: `--quick` (shorter), `--sessions
@@ -35,10 +40,8 @@ use slowpath::message::{Command, Event};
 use slowpath::report::Report;
 use slowpath::worker::{Setup, Turn, Worker};
 
-use traffic::{Direction, LoopIo, Traffic};
+use traffic::{Direction, Kind, LoopIo, Traffic};
 
-/// Packets that go round, as with testpmd's `--tx-first`.
-const CIRCULATING: usize = 32;
 /// Turns of the loop between two looks at the clock.
 const TURNS: usize = 1024;
 
@@ -78,42 +81,55 @@ fn main() -> anyhow::Result<()> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let cpu = arguments.cpu.unwrap_or(processors - 1);
 
-    let eal = Eal::init(&EalArgs::without_huge_pages(256).vdev("net_ring0"))?;
-    let config = PoolConfig {
-        count: 16_383,
-        ..PoolConfig::default()
-    };
-    let pool = Mempool::create(eal, "packets", config)?;
-    let mut started = eal
-        .port("net_ring0")?
-        .start(&PortConfig::default(), &[pool])?;
-    let rx = started.rx.pop().context("the port has no receive queue")?;
-    let tx = started.tx.pop().context("the port has no transmit queue")?;
-    let (time, sizes) = (arguments.time, arguments.sessions.clone());
-    let thread = dpdk::thread::spawn(eal, "worker-0", Some(cpu), move |registered| {
-        registered?;
-        let mut io = LoopIo::new(rx, tx);
-        let mut runs = Vec::new();
-        for sessions in sizes {
-            runs.extend(measure(eal, pool, &mut io, sessions, time)?);
-        }
-        anyhow::Ok(runs)
-    })?;
-    let runs = thread
-        .join()
-        .map_err(|_| anyhow!("the worker panicked"))??;
-    // After the threads are gone, so that both have the core to themselves.
-    let floor = testpmd::measure(cpu, time)?;
-    report(&runs, floor)
+    let devices = Kind::ALL.map(Kind::device);
+    let args = devices
+        .iter()
+        .fold(EalArgs::without_huge_pages(256), EalArgs::vdev);
+    let eal = Eal::init(&args)?;
+    let mut runs = Vec::new();
+    let mut floors = Vec::new();
+    for kind in Kind::ALL {
+        let config = PoolConfig {
+            count: 8191,
+            ..PoolConfig::default()
+        };
+        let pool = Mempool::create(eal, kind.driver(), config)?;
+        let mut started = eal
+            .port(&format!("{}0", kind.driver()))?
+            .start(&PortConfig::default(), &[pool])?;
+        let rx = started.rx.pop().context("the port has no receive queue")?;
+        let tx = started.tx.pop().context("the port has no transmit queue")?;
+        let (time, sizes) = (arguments.time, arguments.sessions.clone());
+        let thread = dpdk::thread::spawn(eal, "worker-0", Some(cpu), move |registered| {
+            registered?;
+            let mut io = LoopIo::new(rx, tx);
+            let mut runs = Vec::new();
+            for sessions in sizes {
+                runs.extend(measure(eal, pool, &mut io, kind, sessions, time)?);
+            }
+            anyhow::Ok(runs)
+        })?;
+        runs.extend(
+            thread
+                .join()
+                .map_err(|_| anyhow!("the worker panicked"))??,
+        );
+        // After the thread is gone, so that both have the core to themselves.
+        floors.push(testpmd::measure(kind, cpu, arguments.time)?);
+    }
+    report(&runs, &floors)
 }
 
 /// One figure.
 struct Run {
+    kind: Kind,
     sessions: u32,
     direction: Direction,
-    /// ns a packet of the whole loop, and of the generator in it.
+    /// ns a packet of the whole loop, of the generator in it, and of a loop that
+    /// only receives and sends.
     total: f64,
     generator: f64,
+    port: f64,
 }
 
 impl Run {
@@ -126,6 +142,7 @@ fn measure(
     eal: Eal,
     pool: Mempool,
     io: &mut LoopIo,
+    kind: Kind,
     sessions: u32,
     time: Duration,
 ) -> anyhow::Result<Vec<Run>> {
@@ -162,31 +179,24 @@ fn measure(
 
     let mut runs = Vec::new();
     for direction in Direction::ALL {
-        worker
-            .io()
-            .circulate(&traffic, direction, pool, CIRCULATING)?;
+        worker.io().circulate(&traffic, direction, kind, pool)?;
         let before = reported(&mut worker, &rings, &mut burst);
-        let mut turn = || {
+        let total = timed(time, || {
             worker.turn(&mut burst);
-        };
-        timed(time / 5, &mut turn)?;
-        let sent_before = LoopIo::sent();
-        let spent = timed(time, &mut turn)?;
-        let packets = LoopIo::sent() - sent_before;
-        let after = reported(&mut worker, &rings, &mut burst);
-        check(&before, &after)?;
-
-        let mut generator = || worker.io().only_generate();
-        timed(time / 5, &mut generator)?;
-        let generated_before = LoopIo::sent();
-        let generator_spent = timed(time, &mut generator)?;
-        let generated = LoopIo::sent() - generated_before;
-        worker.io().drain();
+        })?;
+        check(&before, &reported(&mut worker, &rings, &mut burst))?;
+        let generated = timed(time, || worker.io().without_worker(true))?;
+        let port = timed(time, || worker.io().without_worker(false))?;
+        if kind == Kind::Ring {
+            worker.io().drain();
+        }
         runs.push(Run {
+            kind,
             sessions,
             direction,
-            total: spent / packets as f64,
-            generator: generator_spent / generated as f64,
+            total,
+            generator: generated - port,
+            port,
         });
     }
     io.give_back(worker.into_io());
@@ -222,56 +232,79 @@ fn check(before: &Report, after: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `turn` for a time; ns of processor time that it took.
-fn timed(time: Duration, turn: &mut impl FnMut()) -> anyhow::Result<f64> {
-    let before = testpmd::processor_ns("/proc/thread-self/schedstat")?;
-    let mut now = before;
-    while now - before < time.as_nanos() as u64 {
-        for _ in 0..TURNS {
-            turn();
+/// Runs `turn` for a time, after a fifth of it to warm up; ns of processor time
+/// a packet sent.
+fn timed(time: Duration, mut turn: impl FnMut()) -> anyhow::Result<f64> {
+    const SELF: &str = "/proc/thread-self/schedstat";
+    let mut run = |time: Duration| -> anyhow::Result<f64> {
+        let sent = LoopIo::sent();
+        let before = testpmd::processor_ns(SELF)?;
+        let mut now = before;
+        while now - before < time.as_nanos() as u64 {
+            for _ in 0..TURNS {
+                turn();
+            }
+            now = testpmd::processor_ns(SELF)?;
         }
-        now = testpmd::processor_ns("/proc/thread-self/schedstat")?;
-    }
-    Ok((now - before) as f64)
+        Ok((now - before) as f64 / (LoopIo::sent() - sent).max(1) as f64)
+    };
+    run(time / 5)?;
+    run(time)
 }
 
-fn report(runs: &[Run], floor: Option<f64>) -> anyhow::Result<()> {
+fn report(runs: &[Run], floors: &[Option<f64>]) -> anyhow::Result<()> {
     println!(
-        "{:>9} {:>8} {:>9} {:>10} {:>9} {:>7}",
-        "sessions", "packets", "ns", "generator", "net ns", "x floor"
+        "{:>9} {:>9} {:>9} {:>8} {:>10} {:>8} {:>8} {:>8}",
+        "port", "sessions", "packets", "ns", "generator", "port ns", "net ns", "x floor"
     );
+    let floor_of = |kind: Kind| {
+        let at = Kind::ALL.iter().position(|k| *k == kind);
+        at.and_then(|at| *floors.get(at)?)
+    };
     let mut list = Vec::new();
     for run in runs {
-        let ratio = floor.map(|floor| run.net() / floor);
+        let ratio = floor_of(run.kind).map(|floor| run.net() / floor);
         println!(
-            "{:>9} {:>8} {:>9.1} {:>10.1} {:>9.1} {:>7}",
+            "{:>9} {:>9} {:>9} {:>8.1} {:>10.1} {:>8.1} {:>8.1} {:>8}",
+            run.kind.driver(),
             run.sessions,
             run.direction.name(),
             run.total,
             run.generator,
+            run.port,
             run.net(),
             ratio.map_or("-".to_owned(), |r| format!("{r:.2}")),
         );
         list.push(json!({
+            "port": run.kind.driver(),
             "sessions": run.sessions,
             "packets": run.direction.name(),
             "total_ns": round(run.total),
             "generator_ns": round(run.generator),
+            "port_ns": round(run.port),
             "net_ns": round(run.net()),
             "ratio": ratio.map(round),
         }));
     }
-    match floor {
-        Some(floor) => println!("dpdk-testpmd, 5-tuple swap: {floor:.1} ns"),
-        None => println!("dpdk-testpmd is not installed (Debian package dpdk-dev): no ratio"),
+    let mut floor_list = serde_json::Map::new();
+    for kind in Kind::ALL {
+        let floor = floor_of(kind);
+        match floor {
+            Some(ns) => println!("dpdk-testpmd, 5-tuple swap, {}: {ns:.1} ns", kind.driver()),
+            None => println!("dpdk-testpmd is not installed (Debian package dpdk-dev): no ratio"),
+        }
+        floor_list.insert(
+            kind.driver().to_owned(),
+            floor.map_or(Value::Null, |ns| json!(round(ns))),
+        );
     }
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let document = json!({
         "bench": "floor",
-        "port": "net_ring, looping to itself",
-        "burst": 32,
-        "circulating": CIRCULATING,
+        "burst": slowpath::io::BURST,
         "dpdk": dpdk::version(),
-        "testpmd_5tswap_ns": floor.map_or(Value::Null, |f| json!(round(f))),
+        "load_average_after": load.trim(),
+        "testpmd_5tswap_ns": floor_list,
         "goal": "at most 1.6 times the floor at 65536 sessions",
         "runs": list,
     });

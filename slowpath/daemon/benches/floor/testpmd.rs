@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::traffic::Kind;
+
 /// Longest wait for its first figures.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -18,7 +20,7 @@ pub(crate) fn processor_ns(path: &str) -> anyhow::Result<u64> {
 
 /// Processor time a packet of a 5-tuple swap, ns; `None` if the program is not
 /// installed.
-pub(crate) fn measure(cpu: usize, time: Duration) -> anyhow::Result<Option<f64>> {
+pub(crate) fn measure(kind: Kind, cpu: usize, time: Duration) -> anyhow::Result<Option<f64>> {
     // The first processor of the list is for its command line.
     let main = if cpu == 0 { 1 } else { 0 };
     let child = Command::new("dpdk-testpmd")
@@ -31,13 +33,15 @@ pub(crate) fn measure(cpu: usize, time: Duration) -> anyhow::Result<Option<f64>>
             "--no-telemetry",
         ])
         .arg(format!("--lcores=0@{main},1@{cpu}"))
-        .args(["--vdev=net_ring0", "--"])
+        .arg(format!("--vdev={}", kind.device()))
+        .arg("--")
         .args([
             "--port-topology=loop",
             "--nb-cores=1",
             "--total-num-mbufs=16384",
         ])
-        .args(["--forward-mode=5tswap", "--tx-first", "--stats-period=1"])
+        .args(["--forward-mode=5tswap", "--stats-period=1"])
+        .args((kind == Kind::Ring).then_some("--tx-first"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -260,7 +260,35 @@ thread_local! {
     static SENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The port, with the generator on the way out.
+/// A port whose packets come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What is sent is received again.
+    Ring,
+    /// What is sent is freed, and as many buffers as wanted are received.
+    Null,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::Ring, Self::Null];
+
+    pub(crate) fn driver(self) -> &'static str {
+        match self {
+            Self::Ring => "net_ring",
+            Self::Null => "net_null",
+        }
+    }
+
+    /// The device, for the EAL.
+    pub(crate) fn device(self) -> String {
+        match self {
+            Self::Ring => "net_ring0".to_owned(),
+            Self::Null => format!("net_null0,size={FRAME}"),
+        }
+    }
+}
+
+/// The port, with the generator behind it.
 #[derive(Default)]
 pub(crate) struct LoopIo {
     queues: Option<(RxQueue, TxQueue)>,
@@ -309,13 +337,13 @@ impl LoopIo {
         self.capture.take().unwrap_or_default()
     }
 
-    /// Puts packets into the ring, and more of their kind from now on.
+    /// Has packets of this kind received from now on.
     pub(crate) fn circulate(
         &mut self,
         traffic: &Traffic,
         direction: Direction,
+        kind: Kind,
         pool: Mempool,
-        count: usize,
     ) -> anyhow::Result<()> {
         self.list = Rc::clone(match direction {
             Direction::Requests => &traffic.requests,
@@ -323,22 +351,34 @@ impl LoopIo {
             Direction::Half => &traffic.half,
         });
         self.next = 0;
-        for _ in 0..count {
-            let h = Headers::default();
-            let mbuf = pool.alloc_with(&frame(&h, ACK))?;
-            let mut burst: Burst<BURST> = Burst::new();
-            burst.push(mbuf).ok().context("room for one")?;
-            if self.transmit(&mut burst) != 1 {
-                bail!("the ring is full");
+        let blank = frame(&Headers::default(), ACK);
+        if kind == Kind::Null {
+            // The port makes packets of whatever is in the buffers.
+            let mut all = Vec::new();
+            while let Ok(mbuf) = pool.alloc_with(&blank) {
+                all.push(mbuf);
             }
+            return Ok(());
+        }
+        let mut burst: Burst<BURST> = Burst::new();
+        while !burst.is_full() {
+            burst.push(pool.alloc_with(&blank)?).ok().context("room")?;
+        }
+        if self.transmit(&mut burst) != BURST {
+            bail!("the ring is full");
         }
         Ok(())
     }
 
-    /// The loop without the worker.
-    pub(crate) fn only_generate(&mut self) {
+    /// The loop without the worker: with or without the generator.
+    pub(crate) fn without_worker(&mut self, generate: bool) {
         let mut burst = std::mem::take(&mut self.burst);
-        self.receive(&mut burst);
+        if let Some((rx, _)) = &mut self.queues {
+            rx.rx_burst(&mut burst);
+        }
+        if generate {
+            self.generate(&mut burst, 0);
+        }
         self.transmit(&mut burst);
         burst.clear();
         self.burst = burst;
@@ -347,14 +387,17 @@ impl LoopIo {
     /// Empties the ring.
     pub(crate) fn drain(&mut self) {
         let mut burst: Burst<BURST> = Burst::new();
-        while self.receive(&mut burst) > 0 {
-            burst.clear();
+        if let Some((rx, _)) = &mut self.queues {
+            while rx.rx_burst(&mut burst) > 0 {
+                burst.clear();
+            }
         }
     }
 
+    /// Writes the next packets' headers into those from `from` on.
     #[inline]
-    fn transmit(&mut self, burst: &mut Burst<BURST>) -> usize {
-        for mbuf in burst.iter_mut() {
+    fn generate(&mut self, burst: &mut Burst<BURST>, from: usize) {
+        for mbuf in burst.iter_mut().skip(from) {
             if let Some(h) = self.list.get(self.next) {
                 write(mbuf.data_mut(), h);
             }
@@ -363,6 +406,10 @@ impl LoopIo {
                 self.next = 0;
             }
         }
+    }
+
+    #[inline]
+    fn transmit(&mut self, burst: &mut Burst<BURST>) -> usize {
         let n = match &mut self.queues {
             Some((_, tx)) => tx.tx_burst(burst),
             None => 0,
@@ -377,11 +424,14 @@ impl PacketIo for LoopIo {
 
     #[inline]
     fn receive(&mut self, burst: &mut Self::Burst) -> usize {
-        if self.feed.is_empty() {
-            return match &mut self.queues {
+        if self.capture.is_none() {
+            let from = burst.len();
+            let n = match &mut self.queues {
                 Some((rx, _)) => rx.rx_burst(burst),
                 None => 0,
             };
+            self.generate(burst, from);
+            return n;
         }
         let mut n = 0;
         while !burst.is_full()
