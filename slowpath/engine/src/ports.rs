@@ -6,7 +6,7 @@
 //! arithmetic: a reply is found without a hash of its tuple.
 //!
 //! The low four bits of a port are its shard (which worker owns it); the other
-//! twelve count the ports of the shard. Blocks are opened when needed, the
+//! twelve, less those of the first usable port, count the ports of the shard. Blocks are opened when needed, the
 //! memory for all of them is reserved as address space at the start, and
 //! records never move. Free ports wait in a FIFO list threaded through their
 //! records, so that the one used again is the one that rested longest.
@@ -27,7 +27,9 @@ pub(crate) const BLOCK: usize = 512;
 pub const SHARDS: u16 = 16;
 
 const SHARD_BITS: u32 = 4;
-const BLOCKS_PER_SHARD: usize = (1 << (16 - SHARD_BITS)) / BLOCK;
+/// Ports of a shard, from the first usable one on.
+const PER_SHARD: usize = (1 << (16 - SHARD_BITS)) - (FIRST_PORT >> SHARD_BITS) as usize;
+const BLOCKS_PER_SHARD: usize = PER_SHARD.div_ceil(BLOCK);
 const ROW: usize = 2 * SHARDS as usize * BLOCKS_PER_SHARD;
 const NONE: u32 = u32::MAX;
 
@@ -169,11 +171,12 @@ impl Store {
     #[inline(always)]
     pub(crate) fn record_at(&self, lip: u16, p: Protocol, port: u16) -> Option<u32> {
         let shard = usize::from(port % SHARDS);
-        let upper = usize::from(port >> SHARD_BITS);
+        let count =
+            usize::from(port >> SHARD_BITS).checked_sub((FIRST_PORT >> SHARD_BITS).into())?;
         let block = *self
             .directory
-            .get(directory_index(lip, p, shard, upper / BLOCK))?;
-        (block != NONE).then(|| block * BLOCK as u32 + (upper % BLOCK) as u32)
+            .get(directory_index(lip, p, shard, count / BLOCK))?;
+        (block != NONE).then(|| block * BLOCK as u32 + (count % BLOCK) as u32)
     }
 
     /// Asks for a record's line.
@@ -185,7 +188,8 @@ impl Store {
     /// The local address (index), protocol and port that a record stands for.
     pub(crate) fn identity(&self, record: u32) -> (u16, Protocol, u16) {
         let b = self.blocks[record as usize / BLOCK];
-        let upper = u16::from(b.high) * BLOCK as u16 + (record as usize % BLOCK) as u16;
+        let count = u16::from(b.high) * BLOCK as u16 + (record as usize % BLOCK) as u16;
+        let upper = count + (FIRST_PORT >> SHARD_BITS);
         (b.lip, b.protocol, upper << SHARD_BITS | u16::from(b.shard))
     }
 
@@ -318,8 +322,7 @@ impl Store {
 
     /// Use of each local address, for gauges.
     pub(crate) fn port_use(&self) -> impl Iterator<Item = PortUse> + '_ {
-        let per_shard = (u32::from(u16::MAX) + 1 - u32::from(FIRST_PORT)) / u32::from(SHARDS);
-        let usable = per_shard * self.shards.len() as u32;
+        let usable = PER_SHARD as u32 * self.shards.len() as u32;
         self.lips.iter().flat_map(move |l| {
             [Protocol::Tcp, Protocol::Udp].map(|p| PortUse {
                 local_id: l.config.local_id,
@@ -397,7 +400,8 @@ impl Store {
         self.directory[directory_index(lip, p, usize::from(shard), high)] = block;
         self.pool_mut(lip, p).next_block += 1;
         for i in 0..BLOCK {
-            if high * BLOCK + i >= usize::from(FIRST_PORT >> SHARD_BITS) {
+            // The last block of a shard is not full.
+            if high * BLOCK + i < PER_SHARD {
                 self.push_free(lip, p, (first + i) as u32);
             }
         }
@@ -458,7 +462,7 @@ mod tests {
     fn the_port_that_rested_longest_comes_first() {
         let mut s = store(0, 16, 100_000, 1);
         let mut queue: VecDeque<u32> = VecDeque::new();
-        // 4032 ports in eight blocks: take all, give back in a known order.
+        // 4032 ports in eight blocks, the last one partly used: take all, give back in a known order.
         while let Ok(r) = s.allocate(1, 0, Protocol::Tcp) {
             queue.push_back(r);
         }
@@ -480,7 +484,7 @@ mod tests {
         let mut s = store(0, 1, 512, 1);
         assert_eq!(s.allocate(7, 0, Protocol::Tcp), Err(NoPort::NoLocal));
         assert_eq!(s.allocate(1, 5, Protocol::Tcp), Err(NoPort::NoLocal));
-        for _ in 0..448 {
+        for _ in 0..512 {
             s.allocate(1, 0, Protocol::Tcp).unwrap();
         }
         assert_eq!(s.allocate(1, 0, Protocol::Tcp), Err(NoPort::TableFull));

@@ -124,7 +124,7 @@ fn exhaustion_waits_for_confirmations_and_for_the_rest() {
         },
         |c| c.max_records = 512,
     );
-    let all: Vec<(Conn, SessionId)> = (0..448).map(|i| rig.offloaded(10_000 + i)).collect();
+    let all: Vec<(Conn, SessionId)> = (0..512).map(|i| rig.offloaded(10_000 + i)).collect();
     assert_eq!(
         rig.dropped(&Packet::tcp((CLIENT, 9), (VIP, 80), SYN)),
         DropReason::SessionTableFull
@@ -151,7 +151,7 @@ fn exhaustion_waits_for_confirmations_and_for_the_rest() {
     rig.pass(secs(12));
     rig.pass(secs(6));
     let free: Vec<_> = confirmed.iter().map(|(c, _)| c.local).collect();
-    for i in 0..224 {
+    for i in 0..256 {
         let (local, _) = rig.forward(&Packet::tcp((CLIENT, 20_000 + i), (VIP, 80), SYN));
         assert!(free.contains(&local), "{local:?} was not confirmed");
     }
@@ -173,7 +173,7 @@ fn stale_and_repeated_answers_change_nothing() {
     rig.pass(secs(30));
     // Go round the free list until the record is in use again.
     let mut new = None;
-    for i in 0..448 {
+    for i in 0..512 {
         let (_, id) = rig.offloaded(10_000 + i);
         if id.0 >> 16 == old.0 >> 16 {
             new = Some(id);
