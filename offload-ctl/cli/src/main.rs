@@ -97,7 +97,8 @@ enum Command {
     Undrain(Server),
     /// Take a server out of service and end its connections now.
     Kill(Server),
-    /// Look for what would keep Sluice from working, before a start.
+    /// Look for what keeps Sluice from working: with files named, before a
+    /// start; without, in the gateway that runs.
     Doctor(doctor::Options),
 }
 
@@ -224,6 +225,6 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Drain(server) => servers::drain(&api, &server.vip, &server.server).await,
         Command::Undrain(server) => servers::undrain(&api, &server.vip, &server.server).await,
         Command::Kill(server) => servers::kill(&api, &server.vip, &server.server).await,
-        Command::Doctor(options) => Ok(doctor::run(&options).await),
+        Command::Doctor(options) => Ok(doctor::run(&api, &options).await),
     }
 }

@@ -23,13 +23,25 @@ fn findings(arguments: &[&str]) -> (Vec<(String, String, String)>, Option<i32>) 
 }
 
 #[test]
-fn nothing_to_look_at_is_nothing_found() {
-    let output = sluice(&["doctor"]);
+fn without_files_the_running_gateway_is_looked_at() {
+    let canned = Canned::serve();
+    let output = canned.sluice(&["doctor"]);
     assert_eq!(
         stdout(&output),
-        "doctor: nothing found that would keep Sluice from working\n"
+        "\
+ok      offload-ctl API: configuration version 4
+ok      switch 127.0.0.1:9559: in line with the configuration
+ok      ld \"ld1\": connected, 2 workers, 200 offloaded sessions
+PROBLEM ld \"ld2\": is not connected to offload-ctl; packets that need it are lost
+        -> start slowpath on it, and look at its log
+doctor: 1 problem
+"
+        .replace("API", &canned.api())
     );
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(1));
+    let (found, code) = findings(&["--api", "unix:/nosuch/socket"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(found[0].1, "offload-ctl unix:/nosuch/socket");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod files;
 mod interfaces;
+mod live;
 mod offload_state;
 mod report;
 mod switch;
@@ -11,10 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use offload_api::address::ApiAddress;
 
 use report::Report;
 
-/// What to look at. Nothing is changed, and no packet is sent.
+/// What to look at: with files named, what would keep processes from starting
+/// with them; without, the gateway that runs. Nothing is changed, and no packet
+/// is sent.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// offload-ctl.toml.
@@ -34,9 +38,13 @@ pub(crate) struct Options {
     format: crate::Format,
 }
 
-/// Looks at everything that was named.
-pub(crate) async fn run(options: &Options) -> ExitCode {
+/// Looks at everything that was named, or at the gateway that runs.
+pub(crate) async fn run(api: &ApiAddress, options: &Options) -> ExitCode {
     let mut report = Report::default();
+    let files = [&options.config, &options.slowpath, &options.gateway];
+    if files.iter().all(|file| file.is_none()) && options.interfaces.is_empty() {
+        live::look(api, &mut report).await;
+    }
     let gateway = files::gateway(options.gateway.as_deref(), &mut report);
     let slowpath = files::slowpath(options.slowpath.as_deref(), &mut report);
     let config = files::offload_ctl(options.config.as_deref(), &mut report);
