@@ -92,6 +92,7 @@ async fn serve(config: &Slowpath, drain: bool) -> anyhow::Result<()> {
 
     let (eal, started) = start::open_port(config)?;
     let port = started.port;
+    let rules = start::steer(&port, config.workers);
     let mut running = start::workers(eal, &config.into(), (started.rx, started.tx))?;
     let counters = port.clone();
     let control = Control::new(
@@ -148,6 +149,7 @@ async fn serve(config: &Slowpath, drain: bool) -> anyhow::Result<()> {
             bail!("{name} panicked");
         }
     }
+    drop(rules);
     drop(port);
     tracing::info!("stopped; the port is released");
     Ok(())

@@ -58,17 +58,18 @@ pub fn build(snapshot: &v1::Snapshot) -> Result<Config, Refused> {
     }
     let mut locals = Vec::with_capacity(snapshot.locals.len());
     for (i, l) in snapshot.locals.iter().enumerate() {
-        // The engine keeps an address that is gone for the sessions that use
-        // it, and gives no new ones to it: that is what draining means.
-        if l.draining {
-            continue;
-        }
         let at = |field: &str| format!("locals[{i}].{field}");
         locals.push(Local {
             local_id: narrow(l.local_id, || at("local_id"))?,
             address: Ipv4Addr::from_bits(l.address),
             vni: l.vni,
-            slot: narrow(l.slot, || at("slot"))?,
+            // Slot 0 is nobody's: no session begins there, and those on the
+            // switch can still be taken over.
+            slot: if l.draining {
+                0
+            } else {
+                narrow(l.slot, || at("slot"))?
+            },
         });
     }
     let spec = SnapshotSpec {
@@ -283,12 +284,20 @@ mod tests {
                     generation: 12,
                     max_sessions: 1000,
                 }],
-                locals: vec![Local {
-                    local_id: 2,
-                    address: [10, 9, 0, 1].into(),
-                    vni: 0,
-                    slot: 3
-                }],
+                locals: vec![
+                    Local {
+                        local_id: 2,
+                        address: [10, 9, 0, 1].into(),
+                        vni: 0,
+                        slot: 3
+                    },
+                    Local {
+                        local_id: 5,
+                        address: [10, 9, 0, 2].into(),
+                        vni: 0,
+                        slot: 0
+                    }
+                ],
                 client_mtu: 1500,
             }
         );

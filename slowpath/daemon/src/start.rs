@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use dpdk::{
-    Eal, EalArgs, HEADROOM, Mempool, PoolConfig, Port, PortConfig, Started, Tsc, Waker, ring,
+    Eal, EalArgs, FlowRule, HEADROOM, Mempool, PoolConfig, Port, PortConfig, Started, Tsc,
+    UdpSourceMatch, Waker, ring,
 };
+use packet::vxlan::VXLAN_PORT;
 use session_engine::{Engine, EngineConfig, HashKeys};
 use sluice_config::{IdlePolicy, Slowpath};
 use tokio::sync::{Notify, mpsc};
@@ -16,6 +18,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::control::{Link, Rings};
 use crate::io::PortIo;
 use crate::preflight;
+use crate::tunnel::SHARD_MASK;
 use crate::worker::{Idle, Setup, Worker};
 
 /// Frames in a ring between two workers.
@@ -106,6 +109,36 @@ fn data_room(mtu: u16, max_frame: u32) -> u16 {
         .max(of_driver)
         .max(LEAST_ROOM)
         .saturating_add(HEADROOM)
+}
+
+/// Has the port put each frame into its worker's queue, where it can: one rule
+/// for each value of the shard bits in the outer UDP source port. Without them
+/// frames go from worker to worker.
+#[must_use]
+pub fn steer(port: &Port, workers: u16) -> Vec<FlowRule> {
+    if workers < 2 {
+        return Vec::new();
+    }
+    let rules: dpdk::Result<Vec<FlowRule>> = (0..=SHARD_MASK)
+        .map(|shard| {
+            let matches = UdpSourceMatch {
+                port: shard,
+                mask: SHARD_MASK,
+                destination: Some(VXLAN_PORT),
+            };
+            port.add_flow(matches, shard % workers)
+        })
+        .collect();
+    match rules {
+        Ok(rules) => {
+            tracing::info!("the port brings frames to their workers");
+            rules
+        }
+        Err(error) => {
+            tracing::info!(%error, "frames in the wrong queue go from worker to worker");
+            Vec::new()
+        }
+    }
 }
 
 /// What workers need to know apart from their port.

@@ -42,7 +42,7 @@ pub enum NotTunnelled {
     Malformed,
     /// The inner frame is not IPv4.
     InnerNotIpv4,
-    /// No Group Policy ID, hence no steering slot.
+    /// No Group Policy ID, hence no steering slot, or slot 0, which is nobody's.
     NoSlot,
 }
 
@@ -96,6 +96,7 @@ impl Outer {
             && udp_len >= TUNNEL_LEN
             && end <= frame.len()
             && h[L4 + 8] & (FLAG_GROUP | FLAG_VNI) == (FLAG_GROUP | FLAG_VNI)
+            && get_u16(h, L4 + 10) != 0
             && get_u16(h, PLAIN_LEN - 2) == ETHERTYPE_IPV4;
         plain.then(|| Self {
             l3: ETHERNET_LEN as u16,
@@ -135,7 +136,7 @@ impl Outer {
         if inner.ethertype != ETHERTYPE_IPV4 || inner.len != ETHERNET_LEN {
             return Err(InnerNotIpv4);
         }
-        let slot = vxlan.group.ok_or(NoSlot)?;
+        let slot = vxlan.group.filter(|slot| *slot != 0).ok_or(NoSlot)?;
         let l4 = eth.len + ip.header_len;
         let offset = |at: usize| u16::try_from(at).map_err(|_| Malformed);
         Ok(Self {
@@ -421,6 +422,7 @@ mod tests {
             Err(InnerNotIpv4)
         );
         assert_eq!(with(&|f| f[42] = 0x08), Err(NoSlot));
+        assert_eq!(with(&|f| f[45] = 0), Err(NoSlot));
     }
 
     proptest! {
