@@ -146,6 +146,14 @@ pub(super) struct ProfileBinding {
     pub(super) tables: Vec<u32>,
 }
 
+#[derive(Debug)]
+pub(super) struct ValueSetBinding {
+    /// Position in the program's list.
+    pub(super) core: u32,
+    pub(super) name: String,
+    pub(super) fields: Vec<FieldBinding>,
+}
+
 /// P4Info and program together.
 #[derive(Debug, Default)]
 pub(super) struct Binding {
@@ -155,7 +163,7 @@ pub(super) struct Binding {
     pub(super) meters: HashMap<u32, ArrayBinding<MeterId>>,
     pub(super) registers: HashMap<u32, RegisterBinding>,
     pub(super) digests: HashMap<u32, DigestBinding>,
-    pub(super) value_sets: HashMap<u32, String>,
+    pub(super) value_sets: HashMap<u32, ValueSetBinding>,
     pub(super) packet_in: Option<PacketHeader>,
     pub(super) packet_out: Option<PacketHeader>,
     table_ids: HashMap<TableId, u32>,
@@ -340,7 +348,8 @@ impl Binding {
         }
         for value_set in &info.value_sets {
             let (id, name) = identity(value_set.preamble.as_ref(), "value set")?;
-            insert(&mut self.value_sets, id, name.to_owned(), "value set")?;
+            let bound = bind_value_set(value_set, name, program)?;
+            insert(&mut self.value_sets, id, bound, "value set")?;
         }
         Ok(())
     }
@@ -485,6 +494,44 @@ fn bind_profile(profile: &p4info::ActionProfile, program: &Program) -> Outcome<P
         },
         weights_disallowed: profile.weights_disallowed,
         tables: profile.table_ids.clone(),
+    })
+}
+
+fn bind_value_set(
+    set: &p4info::ValueSet,
+    name: &str,
+    program: &Program,
+) -> Outcome<ValueSetBinding> {
+    let wrong = |what: String| mismatch("value set", name, &what);
+    let (core, found) = (0..)
+        .zip(program.value_sets())
+        .find(|(_, found)| found.name == name)
+        .ok_or_else(|| missing("value set", name))?;
+    check_size("value set", name, set.size.into(), found.size)?;
+    if set.r#match.len() != found.fields.len() {
+        return Err(wrong(format!(
+            "the number of fields differs: {} and {}",
+            set.r#match.len(),
+            found.fields.len()
+        )));
+    }
+    let mut fields = Vec::with_capacity(found.fields.len());
+    for (field, &width) in set.r#match.iter().zip(&found.fields) {
+        let kind = field_kind(field)
+            .ok_or_else(|| wrong(format!("field {}: unknown match type", field.name)))?;
+        check_width(field.bitwidth, field.type_name.is_some(), width)
+            .map_err(|what| wrong(format!("field {}: {what}", field.name)))?;
+        fields.push(FieldBinding {
+            id: field.id,
+            name: field.name.clone(),
+            kind,
+            width,
+        });
+    }
+    Ok(ValueSetBinding {
+        core,
+        name: name.to_owned(),
+        fields,
     })
 }
 

@@ -121,6 +121,11 @@ impl Digests {
         self.states.retain(|digest, _| is_on(*digest));
     }
 
+    /// Whether a list waits for its time.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.states.values().any(|state| !state.buffer.is_empty())
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.states.clear();

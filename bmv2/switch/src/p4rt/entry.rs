@@ -6,7 +6,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tonic::Code;
 
-use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding};
+use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding, ValueSetBinding};
 use super::fault::{Fault, Outcome};
 use crate::{ActionCall, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
 
@@ -17,44 +17,34 @@ pub(super) enum ActionUse {
     Default,
 }
 
+/// What has match fields, for messages.
+#[derive(Debug, Clone, Copy)]
+struct Owner<'n> {
+    kind: &'static str,
+    name: &'n str,
+}
+
+impl std::fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
 /// The key of an entry: its match fields and priority.
 pub(super) fn decode_key(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<EntryKey> {
-    let mut fields = Vec::with_capacity(table.fields.len());
-    let mut used = 0;
-    for (position, field) in table.fields.iter().enumerate() {
-        // Clients usually send the fields in P4Info's order.
-        let given = entry
-            .r#match
-            .get(position)
-            .filter(|m| m.field_id == field.id)
-            .or_else(|| entry.r#match.iter().find(|m| m.field_id == field.id));
-        match given {
-            Some(given) => {
-                used += 1;
-                fields.push(decode_field(table, field, given)?);
-            }
-            None if field.kind == FieldKind::Exact => {
-                return Err(Fault::invalid(format!(
-                    "table {}: the exact match field {} is missing",
-                    table.name, field.name
-                )));
-            }
-            None => fields.push(FieldMatch::Any),
-        }
-    }
-    if used != entry.r#match.len() {
-        return Err(surplus_field(table, entry));
-    }
+    let owner = Owner {
+        kind: "table",
+        name: &table.name,
+    };
+    let fields = decode_fields(owner, &table.fields, &entry.r#match)?;
     if table.needs_priority && entry.priority <= 0 {
         return Err(Fault::invalid(format!(
-            "table {}: its entries need a priority above 0",
-            table.name
+            "{owner}: its entries need a priority above 0"
         )));
     }
     if !table.needs_priority && entry.priority != 0 {
         return Err(Fault::invalid(format!(
-            "table {}: the priority must be 0, since no field is ternary, range or optional",
-            table.name
+            "{owner}: the priority must be 0, since no field is ternary, range or optional"
         )));
     }
     Ok(EntryKey {
@@ -63,31 +53,73 @@ pub(super) fn decode_key(table: &TableBinding, entry: &p4::TableEntry) -> Outcom
     })
 }
 
-fn surplus_field(table: &TableBinding, entry: &p4::TableEntry) -> Fault {
-    let mut ids: Vec<u32> = entry.r#match.iter().map(|m| m.field_id).collect();
+/// A member of a value set.
+pub(super) fn decode_set_member(
+    set: &ValueSetBinding,
+    member: &p4::ValueSetMember,
+) -> Outcome<Vec<FieldMatch>> {
+    let owner = Owner {
+        kind: "value set",
+        name: &set.name,
+    };
+    decode_fields(owner, &set.fields, &member.r#match)
+}
+
+fn decode_fields(
+    owner: Owner<'_>,
+    bound: &[FieldBinding],
+    given: &[p4::FieldMatch],
+) -> Outcome<Vec<FieldMatch>> {
+    let mut fields = Vec::with_capacity(bound.len());
+    let mut used = 0;
+    for (position, field) in bound.iter().enumerate() {
+        // Clients usually send the fields in P4Info's order.
+        let found = given
+            .get(position)
+            .filter(|m| m.field_id == field.id)
+            .or_else(|| given.iter().find(|m| m.field_id == field.id));
+        match found {
+            Some(found) => {
+                used += 1;
+                fields.push(decode_field(owner, field, found)?);
+            }
+            None if field.kind == FieldKind::Exact => {
+                return Err(Fault::invalid(format!(
+                    "{owner}: the exact match field {} is missing",
+                    field.name
+                )));
+            }
+            None => fields.push(FieldMatch::Any),
+        }
+    }
+    if used == given.len() {
+        Ok(fields)
+    } else {
+        Err(surplus_field(owner, bound, given))
+    }
+}
+
+fn surplus_field(owner: Owner<'_>, bound: &[FieldBinding], given: &[p4::FieldMatch]) -> Fault {
+    let mut ids: Vec<u32> = given.iter().map(|m| m.field_id).collect();
     ids.sort_unstable();
     if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Fault::invalid(format!(
-            "table {}: match field {} is given twice",
-            table.name, pair[0]
-        ));
+        return Fault::invalid(format!("{owner}: match field {} is given twice", pair[0]));
     }
     let unknown = ids
         .into_iter()
-        .find(|id| table.fields.iter().all(|field| field.id != *id));
+        .find(|id| bound.iter().all(|field| field.id != *id));
     Fault::invalid(format!(
-        "table {}: it has no match field {}",
-        table.name,
+        "{owner}: it has no match field {}",
         unknown.unwrap_or_default()
     ))
 }
 
 fn decode_field(
-    table: &TableBinding,
+    owner: Owner<'_>,
     field: &FieldBinding,
     given: &p4::FieldMatch,
 ) -> Outcome<FieldMatch> {
-    let place = || format!("table {}: match field {}", table.name, field.name);
+    let place = || format!("{owner}: match field {}", field.name);
     let invalid = |what: &str| Fault::invalid(format!("{}: {what}", place()));
     let number = |bytes: &[u8]| value(bytes).map_err(|error| Fault::value(place(), &error));
     match (field.kind, &given.field_match_type) {

@@ -33,7 +33,7 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 
 use notifier::Notifier;
 use server::Server;
@@ -151,10 +151,13 @@ impl P4RuntimeServer {
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let server = Arc::clone(&self.server);
+        // Nagle's algorithm (RFC 896) would hold the end of an answer until the
+        // client's delayed ACK. The builder's own option is for listeners it
+        // opens itself.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let result = tonic::transport::Server::builder()
-            .tcp_nodelay(true)
             .add_service(service)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+            .serve_with_incoming_shutdown(incoming, async move {
                 shutdown.await;
                 server.streams.close_all();
             })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
@@ -15,10 +15,10 @@ use super::server::Server;
 use crate::IdleNotice;
 use crate::ports::Clock;
 
-/// How often the data plane is asked; digests, which controllers wait for,
-/// more often than idle entries.
+/// How often the data plane is asked for idle entries; digests wake the thread.
 const IDLE_PERIOD: Duration = Duration::from_millis(100);
-const DIGEST_PERIOD: Duration = Duration::from_millis(5);
+/// How often a digest list that is not full is looked at.
+const DIGEST_PERIOD: Duration = Duration::from_millis(2);
 /// Digests taken from the data plane at once.
 const DIGEST_SLICE: usize = 1024;
 /// Entries in one notice.
@@ -59,29 +59,28 @@ impl Drop for Notifier {
 }
 
 fn run(server: &Weak<Server>, stop: &AtomicBool) {
-    let mut since_idle = Duration::ZERO;
+    let thread = std::thread::current();
+    match server.upgrade() {
+        Some(server) => server.switch.set_digest_waker(move || thread.unpark()),
+        None => return,
+    }
+    let mut next_idle = Instant::now() + IDLE_PERIOD;
     while !stop.load(Ordering::Acquire) {
-        let period = match server.upgrade() {
-            None => return,
-            Some(server) => {
-                let has_digests = digests(&server);
-                if since_idle >= IDLE_PERIOD {
-                    since_idle = Duration::ZERO;
-                    idle(&server);
-                }
-                if has_digests {
-                    DIGEST_PERIOD
-                } else {
-                    IDLE_PERIOD
-                }
-            }
+        let Some(server) = server.upgrade() else {
+            return;
         };
-        std::thread::park_timeout(period);
-        since_idle += period;
+        let waiting = digests(&server);
+        let now = Instant::now();
+        if now >= next_idle {
+            next_idle = now + IDLE_PERIOD;
+            idle(&server);
+        }
+        drop(server);
+        std::thread::park_timeout(if waiting { DIGEST_PERIOD } else { IDLE_PERIOD });
     }
 }
 
-/// Sends the digests that are due; returns whether any are switched on.
+/// Sends the digests that are due; returns whether others wait for their time.
 fn digests(server: &Server) -> bool {
     let now = server.clock.now();
     let control = server.control.read();
@@ -113,13 +112,14 @@ fn digests(server: &Server) -> bool {
         // Nobody wants them; they must not pile up.
         while server.switch.drain_digests(DIGEST_SLICE).len() == DIGEST_SLICE {}
     }
+    let waiting = buffers.is_waiting();
     drop(buffers);
     for list in due {
         if let Some(message) = encode_list(target, list) {
             server.to_primaries(Update::Digest(message));
         }
     }
-    !target.digests.is_empty()
+    waiting
 }
 
 fn encode_list(target: &super::target::Target, list: List) -> Option<p4::DigestList> {

@@ -62,7 +62,7 @@ pub(super) fn answer(
             Ok(())
         }
         Entity::DigestEntry(digest) => reader.digests(digest),
-        Entity::ValueSetEntry(_) => Err(Fault::unimplemented("value sets cannot be read yet")),
+        Entity::ValueSetEntry(set) => reader.value_sets(set),
         // A wildcard over all externs: there are none.
         Entity::ExternEntry(query) if query.extern_type_id == 0 => Ok(()),
         Entity::ExternEntry(_) => Err(Fault::unimplemented(
@@ -351,6 +351,20 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                     profile.name, query.group_id
                 )));
             }
+        }
+        Ok(())
+    }
+
+    fn value_sets(&mut self, query: &p4::ValueSetEntry) -> Outcome<()> {
+        let binding = self.binding;
+        let id = query.value_set_id;
+        for (value_set_id, _) in select(&binding.value_sets, "value set", id)? {
+            let written = self.target.value_sets.get(&value_set_id).cloned();
+            let set = written.unwrap_or_else(|| p4::ValueSetEntry {
+                value_set_id,
+                members: Vec::new(),
+            });
+            self.answers.entity(Entity::ValueSetEntry(set))?;
         }
         Ok(())
     }

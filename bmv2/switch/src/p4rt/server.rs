@@ -21,6 +21,10 @@ use super::{Mode, ServerConfig, write};
 use crate::ports::{Clock, DataPlane};
 use crate::{Program, Switch};
 
+/// Most updates of a DATAPLANE_ATOMIC batch: bounds the pause of the data
+/// plane.
+const MAX_ATOMIC: usize = 4096;
+
 /// What was committed, and what was saved for a later commit.
 #[derive(Debug, Default)]
 pub(super) struct Control {
@@ -124,9 +128,15 @@ impl Server {
                 super::rollback::execute(target, now, request.updates)
             }
             Ok(Atomicity::DataplaneAtomic) => {
-                return Err(Status::unimplemented(
-                    "DATAPLANE_ATOMIC is not supported; use ROLLBACK_ON_ERROR",
-                ));
+                if request.updates.len() > MAX_ATOMIC {
+                    return Err(Status::unimplemented(format!(
+                        "DATAPLANE_ATOMIC takes at most {MAX_ATOMIC} updates, \
+                         since packets wait meanwhile"
+                    )));
+                }
+                let plane = self.plane.get().and_then(Weak::upgrade);
+                let _paused = plane.as_ref().map(|plane| plane.pause());
+                super::rollback::execute(target, now, request.updates)
             }
             Err(_) => return Err(Status::invalid_argument("the atomicity is unknown")),
         };

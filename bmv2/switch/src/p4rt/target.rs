@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use p4runtime_proto::p4::config::v1::P4Info;
-use p4runtime_proto::p4::v1::digest_entry;
+use p4runtime_proto::p4::v1::{ValueSetEntry, digest_entry};
 
 use super::binding::Binding;
 use super::profiles::Profiles;
@@ -41,6 +41,8 @@ pub(super) struct Target {
     pub(super) default_marks: Arc<HashMap<u32, Marks>>,
     /// Digests that are switched on.
     pub(super) digests: Arc<HashMap<u32, digest_entry::Config>>,
+    /// Value sets as they were written.
+    pub(super) value_sets: Arc<HashMap<u32, ValueSetEntry>>,
 }
 
 impl Target {
@@ -52,6 +54,7 @@ impl Target {
             replication: Arc::default(),
             default_marks: Arc::default(),
             digests: Arc::default(),
+            value_sets: Arc::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Write: updates become operations on the switch, as many at once as
 //! possible, so that a batch of entries is published once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use p4runtime_proto::p4::v1 as p4;
@@ -119,13 +120,7 @@ impl Batch<'_> {
                 Arc::make_mut(replication).write(switch, kind, entry)
             }
             Entity::DigestEntry(digest) => self.digest(kind, digest),
-            Entity::ValueSetEntry(set) => {
-                let name = self.binding.value_sets.get(&set.value_set_id);
-                let name = name.ok_or_else(|| unknown("value set", set.value_set_id))?;
-                Err(Fault::unimplemented(format!(
-                    "value set {name}: value sets cannot be written yet"
-                )))
-            }
+            Entity::ValueSetEntry(set) => self.value_set(kind, set),
             Entity::ExternEntry(_) => Err(Fault::unimplemented(
                 "v1model has no externs that are accessed as ExternEntry",
             )),
@@ -559,6 +554,29 @@ impl Batch<'_> {
             index,
             value,
         });
+        Ok(())
+    }
+
+    fn value_set(&mut self, kind: UpdateType, set: p4::ValueSetEntry) -> Outcome<()> {
+        let id = set.value_set_id;
+        let bound = self.binding.value_sets.get(&id);
+        let bound = bound.ok_or_else(|| unknown("value set", id))?;
+        only_modify(kind, &bound.name)?;
+        let mut members = Vec::with_capacity(set.members.len());
+        let mut seen = HashSet::new();
+        for member in &set.members {
+            let member = entry::decode_set_member(bound, member)?;
+            if !seen.insert(member.clone()) {
+                return Err(Fault::new(
+                    Code::AlreadyExists,
+                    format!("value set {}: a member is given twice", bound.name),
+                ));
+            }
+            members.push(member);
+        }
+        let switch = &self.target.switch;
+        switch.set_value_set(bound.core, &members)?;
+        Arc::make_mut(&mut self.target.value_sets).insert(id, set);
         Ok(())
     }
 

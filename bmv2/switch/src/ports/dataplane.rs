@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_queue::ArrayQueue;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use serde::Serialize;
 
 use super::PortError;
@@ -90,6 +91,8 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) clock: Clock,
     pub(super) injected: ArrayQueue<(u16, Vec<u8>)>,
+    /// Held for reading during each burst.
+    pub(super) gate: RwLock<()>,
     pub(super) no_such_port: AtomicU64,
     packet_ins: AtomicU64,
     packet_ins_lost: AtomicU64,
@@ -117,6 +120,12 @@ impl Shared {
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Keeps workers out; see [`DataPlane::pause`].
+#[derive(Debug)]
+pub struct Pause<'p> {
+    _gate: RwLockWriteGuard<'p, ()>,
 }
 
 #[derive(Debug)]
@@ -155,6 +164,7 @@ impl DataPlane {
             stop: AtomicBool::new(false),
             clock,
             injected: ArrayQueue::new(INJECT_CAPACITY),
+            gate: RwLock::new(()),
             no_such_port: AtomicU64::new(0),
             packet_ins: AtomicU64::new(0),
             packet_ins_lost: AtomicU64::new(0),
@@ -226,6 +236,15 @@ impl DataPlane {
             self.shared.packet_outs_lost.fetch_add(1, Ordering::Relaxed);
         }
         taken
+    }
+
+    /// Keeps all workers from beginning a burst, and waits for those that have
+    /// begun, until the guard is dropped. Packets wait in the receive rings:
+    /// keep it short.
+    pub fn pause(&self) -> Pause<'_> {
+        Pause {
+            _gate: self.shared.gate.write(),
+        }
     }
 
     /// Whether a port has this number.

@@ -21,7 +21,7 @@ mod worker;
 pub use channel::{ChannelEnd, ChannelPort, channel_port};
 pub use clock::Clock;
 pub use counters::{PortSnapshot, TxLoss};
-pub use dataplane::{DataPlane, DataPlaneConfig, DataPlaneSnapshot, PacketInSink, PortSpec};
+pub use dataplane::{DataPlane, DataPlaneConfig, DataPlaneSnapshot, PacketInSink, Pause, PortSpec};
 
 /// Why the data plane could not start.
 #[derive(Debug, thiserror::Error)]

@@ -112,15 +112,18 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Spreads the packets of an interface over several sockets by flow. `group`
 /// is 0 for a new group; returns the group's id.
 pub(super) fn join_fanout(fd: BorrowedFd<'_>, group: u16) -> io::Result<u16> {
-    let kind = match group {
-        0 => libc::PACKET_FANOUT_HASH as u32 | 0x2000, // PACKET_FANOUT_FLAG_UNIQUEID
-        _ => libc::PACKET_FANOUT_HASH as u32,
+    // From linux/if_packet.h.
+    const UNIQUE_ID: u32 = 0x2000;
+    const IGNORE_OUTGOING: u32 = 0x4000;
+    let unique = if group == 0 { UNIQUE_ID } else { 0 };
+    let join = |flags: u32| {
+        let kind = libc::PACKET_FANOUT_HASH as u32 | unique | flags;
+        let value = (u32::from(group) | kind << 16).cast_signed();
+        set_option(fd, libc::PACKET_FANOUT, &value)
     };
-    set_option(
-        fd,
-        libc::PACKET_FANOUT,
-        &(u32::from(group) | kind << 16).cast_signed(),
-    )?;
+    // The group has a hook of its own, which knows nothing of the socket's
+    // wish to ignore outgoing packets; older kernels do not know the flag.
+    join(IGNORE_OUTGOING).or_else(|_| join(0))?;
     let joined: u32 = get_option(fd, libc::PACKET_FANOUT)?;
     Ok((joined & 0xffff) as u16)
 }

@@ -178,6 +178,7 @@ impl WorkerLoop {
             if !queue.is_ready() {
                 continue;
             }
+            let _gate = shared.gate.read();
             let mut burst = worker.burst(shared.clock.now());
             packets += queue.receive(BURST, |packet| {
                 burst.process(*port, packet, &mut |output| deliver(tx, shared, &output));
@@ -194,6 +195,7 @@ impl WorkerLoop {
         if shared.injected.is_empty() {
             return 0;
         }
+        let _gate = shared.gate.read();
         let mut burst = worker.burst(shared.clock.now());
         let mut packets = 0;
         while packets < BURST

@@ -162,6 +162,22 @@ async fn idle_entries_are_reported_and_hits_keep_them_alive() {
     assert!(after < 200_000_000, "{after}");
 }
 
+/// What DATAPLANE_ATOMIC rests on: no packet is processed during a pause, and
+/// none is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn packets_wait_while_the_data_plane_pauses() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    c.write(vec![entry::insert(l2(1, 2))]).await.unwrap();
+    let pause = bed.plane.pause();
+    bed.send(1, &frame(1, 9));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(bed.plane.snapshot().received, 0);
+    assert!(bed.ports[1].try_receive().is_none());
+    drop(pause);
+    assert!(bed.receive(2).await.is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_books_balance() {
     let bed = Bed::start().await;

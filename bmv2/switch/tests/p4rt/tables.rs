@@ -414,6 +414,23 @@ async fn rollback_leaves_no_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dataplane_atomic_batches_are_all_or_none() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let batch = vec![entry::insert(l2(1, 2)), entry::insert(l2(2, 2))];
+    let codes = c.codes(batch, Atomicity::DataplaneAtomic).await;
+    assert_eq!(codes, [Code::Ok; 2]);
+    let codes = c
+        .codes(
+            vec![entry::modify(l2(1, 3)), entry::insert(l2(2, 3))],
+            Atomicity::DataplaneAtomic,
+        )
+        .await;
+    assert_eq!(codes, [Code::Aborted, Code::AlreadyExists]);
+    assert_eq!(c.read_entries(l2(1, 0)).await, [l2(1, 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn long_answers_come_in_chunks() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
