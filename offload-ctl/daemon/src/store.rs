@@ -35,10 +35,12 @@ pub struct Version {
     /// Removed VIPs that may have sessions yet, as they were.
     #[serde(default)]
     pub retiring: Vec<RetiringVip>,
-    /// Removed local addresses that may have sessions yet: vni, address, and
-    /// group and number of the slot that owns them.
+    /// Local addresses with their slots.
     #[serde(default)]
-    pub retiring_locals: Vec<RetiringLocal>,
+    pub locals: Vec<LocalSlot>,
+    /// Removed local addresses that may have sessions yet.
+    #[serde(default)]
+    pub retiring_locals: Vec<LocalSlot>,
     /// Version that changed a VIP last, by id.
     #[serde(default)]
     pub generations: BTreeMap<u16, u32>,
@@ -53,9 +55,9 @@ pub struct RetiringVip {
     pub group: sluice_config::Group,
 }
 
-/// A local address that was removed and may still carry sessions.
+/// A local address and the slot that owns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RetiringLocal {
+pub struct LocalSlot {
     /// Tenant.
     pub vni: u32,
     /// The address.

@@ -524,3 +524,36 @@ async fn earlier_versions_are_kept_for_a_way_back() {
     let missing = get(77).await.unwrap_err();
     assert!(missing.message().contains("in force is 4"), "{missing:?}");
 }
+
+#[tokio::test]
+async fn a_removed_local_address_keeps_its_sessions_and_gets_no_new_ones() {
+    let (dir, switch) = (store_dir(), FakeSwitch::new());
+    let daemon = Daemon::start_configured(&dir, &switch).await;
+    let mut ld = Ld::attach_empty(&daemon, 1).await;
+    let flow = ld.flow(1, 40_000);
+    ld.install(vec![flow]).await;
+    ld.installed().await;
+    let before = of_table(&switch, Table::LipV4);
+    let id = u16::try_from(flow.local_id).unwrap();
+    // All local addresses are replaced by others.
+    daemon
+        .apply(&GATEWAY.replace("10.9.0.0/28", "10.9.1.0/28"))
+        .await;
+    daemon.converged().await;
+    let ctl_message::Message::Snapshot(snapshot) = ld.hear().await.unwrap() else {
+        panic!("a snapshot comes");
+    };
+    let draining = snapshot.locals.iter().filter(|local| local.draining);
+    assert_eq!(draining.count(), 16);
+    assert_eq!(snapshot.locals.len(), 32);
+    let after = of_table(&switch, Table::LipV4);
+    assert_eq!(after.len(), 32);
+    assert!(before.iter().all(|entry| after.contains(entry)));
+    assert!(switch.has(&Key::Local { id }));
+    assert_eq!(switch.flows().len(), 2);
+    // They come back: the same ids and slots, and no longer draining.
+    daemon.apply(GATEWAY).await;
+    daemon.converged().await;
+    let again = of_table(&switch, Table::LipV4);
+    assert!(before.iter().all(|entry| again.contains(entry)));
+}

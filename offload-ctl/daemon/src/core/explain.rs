@@ -94,13 +94,11 @@ impl Core {
                 && vip.protocol.number() == protocol
                 && vip.port.contains(dst_port)
         });
-        let lips = self.intent.effective.groups.iter();
-        let lip = lips
-            .filter(|group| group.vni == tuple.vni)
-            .find_map(|group| {
-                let (_, number) = group.locals().find(|(addr, _)| *addr == dst)?;
-                Some((group.clone(), number))
-            });
+        let lip = self.intent.local(tuple.vni, dst).and_then(|local| {
+            let groups = &self.intent.effective.groups;
+            let group = groups.iter().find(|group| group.name == local.group)?;
+            Some((group.clone(), local.number))
+        });
         if let Some(vip) = vip.cloned() {
             self.explain_vip(&vip, (src, src_port), dst_port, &mut part);
         } else if let Some((group, number)) = lip {

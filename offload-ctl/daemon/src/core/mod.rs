@@ -452,22 +452,11 @@ impl IdCheck for Known<'_> {
         let Some(Identity::Local { vni, addr }) = self.ids.identity(Kind::Local, local_id) else {
             return None;
         };
+        let local = self.intent.local(*vni, *addr)?;
         let groups = &self.intent.effective.groups;
-        let of_config = groups
-            .iter()
-            .filter(|group| group.vni == *vni)
-            .find_map(|group| {
-                let (_, number) = group.locals().find(|(local, _)| local == addr)?;
-                Some((group, number))
-            });
-        let (group, number) = of_config.or_else(|| {
-            let mut retiring = self.intent.version.retiring_locals.iter();
-            let local = retiring.rfind(|local| local.vni == *vni && local.addr == *addr)?;
-            let group = groups.iter().find(|group| group.name == local.group)?;
-            Some((group, local.number))
-        })?;
+        let group = groups.iter().find(|group| group.name == local.group)?;
         crate::desired::slot_owners(group)
-            .get(usize::from(number))
+            .get(usize::from(local.number))
             .map(|name| Arc::from(*name))
     }
 }

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use sluice_config::{Gateway, Mac, Port, PortRole};
 
 use super::{
-    BUCKETS, Intent, TUNNEL_OVERHEAD, group_identity, local_identity, locals, out_port, overlap,
+    BUCKETS, Intent, TUNNEL_OVERHEAD, group_identity, local_identity, out_port, overlap,
     slot_identity, slot_owners, vip_identity,
 };
 use crate::entry::{Entry, Key, Role, Value};
@@ -340,7 +340,7 @@ fn rewrites(ids: &IdBook, desired: &mut Desired) {
 
 fn classes(intent: &Intent, ids: &IdBook, desired: &mut Desired) {
     let gateway = &intent.effective;
-    for local in locals(gateway).chain(intent.version.retiring_locals.iter().cloned()) {
+    for local in intent.locals() {
         let local_id = ids.find(&local_identity(local.vni, local.addr));
         let slot = ids.find(&slot_identity(&local.group, local.number));
         if let (Some(local_id), Some(slot)) = (local_id, slot) {

@@ -1,6 +1,7 @@
 //! What ought to be: from operators' intent to entries, snapshots and diffs.
 
 mod entries;
+mod locals;
 mod plan;
 mod snapshot;
 
@@ -20,7 +21,7 @@ use sluice_config::{Gateway, Group, PortRange, Server, ServerState, Vip};
 
 use crate::ids::{Exhausted, IdBook, Identity, Limits};
 use crate::maglev;
-use crate::store::{RetiringLocal, RetiringVip, Version};
+use crate::store::{LocalSlot, RetiringVip, Version};
 
 /// Ids that fit the switch's tables, id 0 aside.
 pub const LIMITS: Limits = Limits {
@@ -66,7 +67,10 @@ impl Intent {
     }
 
     /// From what the store holds.
-    pub fn new(version: Version, gateway: Gateway) -> Self {
+    pub fn new(mut version: Version, gateway: Gateway) -> Self {
+        if version.locals.is_empty() {
+            version.locals = locals::assign(&gateway, &[]);
+        }
         let effective = effective(&gateway, &version);
         Self {
             version,
@@ -122,16 +126,23 @@ impl Intent {
             .chain(gone)
             .filter(|retiring| !kept.contains(&vip_identity(&retiring.vip)))
             .collect();
-        let kept: HashSet<(u32, Ipv4Addr)> = locals(&gateway)
+        let before: Vec<LocalSlot> = self.locals().cloned().collect();
+        version.locals = locals::assign(&gateway, &before);
+        let kept: HashSet<(u32, Ipv4Addr)> = version
+            .locals
+            .iter()
             .map(|local| (local.vni, local.addr))
             .collect();
-        version.retiring_locals = self
-            .version
-            .retiring_locals
-            .iter()
-            .cloned()
-            .chain(locals(&self.gateway))
+        version.retiring_locals = before
+            .into_iter()
             .filter(|local| !kept.contains(&(local.vni, local.addr)))
+            .map(|mut local| {
+                let group = gateway.groups.iter().find(|g| g.name == local.group);
+                if let Some(slots) = group.map(|group| group.slots.max(1)) {
+                    local.number %= slots;
+                }
+                local
+            })
             .collect();
         let mut next = Self::new(version, gateway);
         allocate(&next, ids)?;
@@ -177,6 +188,20 @@ impl Intent {
             .collect()
     }
 
+    /// Every local address with its slot, retiring ones last.
+    pub fn locals(&self) -> impl Iterator<Item = &LocalSlot> {
+        self.version
+            .locals
+            .iter()
+            .chain(&self.version.retiring_locals)
+    }
+
+    /// The slot of a local address.
+    pub fn local(&self, vni: u32, addr: Ipv4Addr) -> Option<&LocalSlot> {
+        self.locals()
+            .find(|local| local.vni == vni && local.addr == addr)
+    }
+
     /// Whether the VIP is only here for its established sessions.
     pub fn is_retiring(&self, vip: &Vip) -> bool {
         let identity = vip_identity(vip);
@@ -194,7 +219,7 @@ impl Intent {
             wanted.insert(group_identity(&group.name));
             wanted.extend((0..group.slots).map(|number| slot_identity(&group.name, number)));
         }
-        for local in locals(&self.effective).chain(self.version.retiring_locals.iter().cloned()) {
+        for local in self.locals() {
             wanted.insert(local_identity(local.vni, local.addr));
         }
         for vip in &self.effective.vips {
@@ -249,7 +274,7 @@ fn allocate(intent: &Intent, ids: &mut IdBook) -> Result<(), Exhausted> {
             ids.allocate(&slot_identity(&group.name, number))?;
         }
     }
-    for local in locals(&intent.effective) {
+    for local in intent.locals() {
         ids.allocate(&local_identity(local.vni, local.addr))?;
     }
     for vip in &intent.effective.vips {
@@ -275,18 +300,6 @@ fn allocate(intent: &Intent, ids: &mut IdBook) -> Result<(), Exhausted> {
         })?;
     }
     Ok(())
-}
-
-/// Every local address with its slot.
-fn locals(gateway: &Gateway) -> impl Iterator<Item = RetiringLocal> + '_ {
-    gateway.groups.iter().flat_map(|group| {
-        group.locals().map(|(addr, number)| RetiringLocal {
-            vni: group.vni,
-            addr,
-            group: group.name.clone(),
-            number,
-        })
-    })
 }
 
 /// The name of the LD that owns each slot of a group.

@@ -4,7 +4,7 @@ use offload_api::v1;
 use sluice_config::{PortRole, Scheduler, ServerState};
 
 use super::{
-    Intent, group_identity, local_identity, locals, server_identity, slot_identity, slot_owners,
+    Intent, group_identity, local_identity, server_identity, slot_identity, slot_owners,
     vip_identity,
 };
 use crate::ids::IdBook;
@@ -37,14 +37,11 @@ pub fn snapshot(intent: &Intent, ids: &IdBook, ld: &str) -> Option<v1::Snapshot>
             let slot = ids.find(&slot_identity(&group.name, number));
             snapshot.slots.extend(slot.map(u32::from));
         }
-        let retiring = intent.version.retiring_locals.iter();
-        let retiring = retiring
-            .filter(|local| local.group == group.name)
-            .map(|local| (local.clone(), true));
-        let in_force = locals(gateway)
-            .filter(|local| local.group == group.name)
-            .map(|local| (local, false));
-        for (local, draining) in in_force.chain(retiring) {
+        let version = &intent.version;
+        let in_force = version.locals.iter().map(|local| (local, false));
+        let retiring = version.retiring_locals.iter().map(|local| (local, true));
+        let all = in_force.chain(retiring);
+        for (local, draining) in all.filter(|(local, _)| local.group == group.name) {
             let slot = ids.find(&slot_identity(&group.name, local.number));
             let local_id = ids.find(&local_identity(local.vni, local.addr));
             if let (Some(slot), Some(local_id)) = (slot, local_id)
