@@ -2,6 +2,13 @@
 //! requests are well-formed ones whose bytes were changed here and there, sent
 //! over gRPC to a server with the program `testdata/p4rt/p4rt.p4`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

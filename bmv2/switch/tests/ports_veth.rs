@@ -5,6 +5,13 @@
 //!
 //! Needs root, `ip` and `ethtool`; prints SKIPPED otherwise.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 use std::fs::File;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};

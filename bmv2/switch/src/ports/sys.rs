@@ -117,7 +117,7 @@ pub(super) fn join_fanout(fd: BorrowedFd<'_>, group: u16) -> io::Result<u16> {
     const IGNORE_OUTGOING: u32 = 0x4000;
     let unique = if group == 0 { UNIQUE_ID } else { 0 };
     let join = |flags: u32| {
-        let kind = libc::PACKET_FANOUT_HASH as u32 | unique | flags;
+        let kind = libc::PACKET_FANOUT_HASH | unique | flags;
         let value = (u32::from(group) | kind << 16).cast_signed();
         set_option(fd, libc::PACKET_FANOUT, &value)
     };
@@ -458,7 +458,7 @@ impl RxFrame<'_> {
             length: header.tp_len as usize,
             vlan,
             checksum_unfinished: self.status & libc::TP_STATUS_CSUMNOTREADY != 0,
-            outgoing: address.sll_pkttype == libc::PACKET_OUTGOING as u8,
+            outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
         }
     }
 

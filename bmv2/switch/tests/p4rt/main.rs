@@ -1,6 +1,14 @@
 //! The P4Runtime server over gRPC on a loopback port, with the program
 //! `testdata/p4rt/p4rt.p4` and ports inside the process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cloned_ref_to_slice_refs,
+    reason = "a test fails by panicking"
+)]
+
 mod arbitration;
 mod packets;
 mod pipeline;

@@ -124,10 +124,7 @@ async fn meters_are_configured_and_read() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
     let configured = meter(Some(3), Some(RATES));
-    assert_eq!(
-        c.write_one(entry::modify(configured.clone())).await,
-        Code::Ok
-    );
+    assert_eq!(c.write_one(entry::modify(configured)).await, Code::Ok);
     let read = c.read(meter(Some(3), None)).await.unwrap();
     assert_eq!(read, [Entity::MeterEntry(configured)]);
     let read = c.read(meter(Some(4), None)).await.unwrap();
