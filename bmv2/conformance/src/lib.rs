@@ -7,5 +7,6 @@
 
 pub mod child;
 pub mod compiler;
+pub mod differential;
 pub mod samples;
 pub mod stf_suite;

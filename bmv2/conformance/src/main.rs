@@ -1,5 +1,7 @@
 //! The binary `softswitch-conformance`.
 
+mod cli_differential;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,6 +36,28 @@ enum Command {
         #[arg(long, default_value = "target/conformance.json", value_name = "FILE")]
         json: PathBuf,
     },
+    /// Run softswitch and simple_switch_grpc side by side and compare.
+    Differential {
+        /// Also compare on the samples of this checkout of p4c.
+        #[arg(long, value_name = "DIR")]
+        p4c: Option<PathBuf>,
+        /// Only programs whose name contains this.
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        only: String,
+        /// Chance begins here; another number makes other requests and packets.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        seed: u64,
+        /// Compare with softswitch as the P4Runtime specification has it, not
+        /// with `--compat`.
+        #[arg(long)]
+        strict: bool,
+        /// The program softswitch; the one beside this program if absent.
+        #[arg(long, value_name = "FILE")]
+        softswitch: Option<PathBuf>,
+        /// Where the results go.
+        #[arg(long, default_value = "target/differential.json", value_name = "FILE")]
+        json: PathBuf,
+    },
     /// Run one STF test in this process.
     #[command(hide = true)]
     StfOne {
@@ -62,6 +86,21 @@ fn run(options: Options) -> Result<()> {
             at_least,
             json,
         } => conformance(&p4c, &only, at_least, &json),
+        Command::Differential {
+            p4c,
+            only,
+            seed,
+            strict,
+            softswitch,
+            json,
+        } => cli_differential::run(&cli_differential::Asked {
+            p4c,
+            only,
+            seed,
+            strict,
+            softswitch,
+            json,
+        }),
         Command::StfOne { json, test } => stf_suite::run_test(&json, &test),
     }
 }

@@ -1,0 +1,267 @@
+//! The programs that are compared: ours, and p4c's from a checkout.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use hw_tests::frame::{self, Ip};
+use hw_tests::scene;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::{entry, p4info};
+
+use super::generate::update;
+use super::side::PORTS;
+use super::step::Step;
+use crate::compiler;
+use crate::samples;
+
+/// A program and what it is fed.
+#[derive(Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// Its P4Info.
+    pub info: P4Info,
+    /// Its JSON.
+    pub json: Vec<u8>,
+    /// Packets that it understands, and the ports they come from.
+    pub seeds: Vec<(u16, Vec<u8>)>,
+    /// What is done first.
+    pub first: Vec<Step>,
+}
+
+const CLIENTS: (&str, &[u8]) = (
+    include_str!("../../programs/build/clients.p4info.txtpb"),
+    include_bytes!("../../programs/build/clients.json"),
+);
+const PARSING: (&str, &[u8]) = (
+    include_str!("../../programs/build/parsing.p4info.txtpb"),
+    include_bytes!("../../programs/build/parsing.json"),
+);
+const EXTERNS: (&str, &[u8]) = (
+    include_str!("../../programs/build/externs.p4info.txtpb"),
+    include_bytes!("../../programs/build/externs.json"),
+);
+
+/// Our programs.
+///
+/// # Errors
+/// If one of them can't be read.
+pub fn ours() -> Result<Vec<Case>> {
+    let small = |name: &str, (info, json): (&str, &[u8]), seeds: Vec<Vec<u8>>| -> Result<Case> {
+        Ok(Case {
+            name: name.into(),
+            info: p4info::from_text(info).with_context(|| format!("P4Info of {name}"))?,
+            json: json.to_vec(),
+            seeds: seeds.into_iter().map(|frame| (1, frame)).collect(),
+            first: Vec::new(),
+        })
+    };
+    Ok(vec![
+        gateway()?,
+        small("clients", CLIENTS, plain_frames()?)?,
+        small("parsing", PARSING, parsing_frames()?)?,
+        small("externs", EXTERNS, extern_frames())?,
+    ])
+}
+
+/// Our gateway with the configuration of the packet suite.
+fn gateway() -> Result<Case> {
+    let first = scene::entries()
+        .into_iter()
+        .map(|entry| {
+            let entity = entry::insert(entry.to_proto()).entity;
+            Step::Write(
+                entity
+                    .and_then(|e| e.entity)
+                    .map(|e| update(Type::Insert, e))
+                    .into_iter()
+                    .collect(),
+            )
+        })
+        .collect();
+    let to = |port: u16, from, packet: &Ip| -> Result<(u16, Vec<u8>)> {
+        Ok((port, frame::ipv4(scene::port_mac(port), from, packet)?))
+    };
+    let mut seeds = Vec::new();
+    for (port, flags) in [(80, 0x02), (80, 0x10), (8000, 0x02), (81, 0x02)] {
+        let syn = Ip::tcp((scene::CLIENT, 40_000), (scene::VIP, port), flags);
+        seeds.push(to(scene::UPLINK, scene::CLIENT_MAC, &syn)?);
+    }
+    let dns = Ip::udp((scene::CLIENT, 40_000), (scene::VIP, 53));
+    seeds.push(to(scene::UPLINK, scene::CLIENT_MAC, &dns)?);
+    let back = Ip::tcp((scene::SERVER, 8080), (scene::LIP, 20_000), 0x12);
+    seeds.push(to(scene::SERVERS, scene::SERVER_MAC, &back)?);
+    let ping = Ip::echo(scene::CLIENT, scene::VIP);
+    seeds.push(to(scene::UPLINK, scene::CLIENT_MAC, &ping)?);
+    let transit = Ip::udp((scene::CLIENT, 5), (scene::SERVER, 7));
+    seeds.push(to(scene::UPLINK, scene::CLIENT_MAC, &transit)?);
+    let (port, untagged) = to(scene::TAGGED, scene::TAGGED_MAC, &back)?;
+    seeds.push((port, frame::tagged(&untagged, 0x8100, scene::VLAN)));
+    Ok(Case {
+        name: "gateway".into(),
+        info: p4_contract::p4info().context("P4Info of the gateway")?,
+        json: p4_contract::PIPELINE_JSON.to_vec(),
+        seeds,
+        first,
+    })
+}
+
+const MAC_A: u64 = 0x0200_0000_0001;
+const MAC_B: u64 = 0x0200_0000_0002;
+
+fn plain_frames() -> Result<Vec<Vec<u8>>> {
+    let (a, b) = (frame::addr(10, 0, 0, 1), frame::addr(10, 1, 2, 3));
+    Ok(vec![
+        frame::ipv4(MAC_A, MAC_B, &Ip::tcp((a, 1000), (b, 80), 2))?,
+        frame::ipv4(MAC_B, MAC_A, &Ip::udp((b, 53), (a, 2000)))?,
+        frame::ipv4(MAC_A, MAC_B, &Ip::echo(a, b))?,
+        frame::ethernet(MAC_B, MAC_A, 0x88b5, b"something else altogether"),
+        frame::ethernet(0xffff_ffff_ffff, MAC_A, 0x0806, &[0; 28]),
+    ])
+}
+
+fn parsing_frames() -> Result<Vec<Vec<u8>>> {
+    let (a, b) = (frame::addr(10, 0, 0, 1), frame::addr(10, 1, 2, 3));
+    let udp = Ip::udp((a, 1), (b, 2));
+    let with_options = Ip::udp((a, 1), (b, 2)).options(&[1, 1, 1, 1, 7, 4, 0, 0]);
+    let packet = udp.bytes()?;
+    let labels = |count: u8| -> Vec<u8> {
+        (1..=count)
+            .flat_map(|n| [0, n, 0x10 | u8::from(n == count), 64])
+            .collect()
+    };
+    let under = |count: u8| [labels(count), packet.clone()].concat();
+    Ok(vec![
+        frame::ipv4(MAC_A, MAC_B, &udp)?,
+        frame::ipv4(MAC_A, MAC_B, &with_options)?,
+        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(1)),
+        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(3)),
+        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(4)),
+        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(6)),
+        frame::ethernet(MAC_A, MAC_B, 0x0901, &[1, 0xff, 3, 4, 5, 6]),
+        frame::ethernet(MAC_A, MAC_B, 0x0902, &[2, 0xff, 3, 4, 5, 6]),
+        frame::ethernet(MAC_A, MAC_B, 0x0903, &[3, 0xff, 3, 4, 5, 6]),
+        frame::ethernet(MAC_A, MAC_B, 0x1001, &[9, 8, 1, 7, 6, 5]),
+        frame::ethernet(MAC_A, MAC_B, 0x1002, &[9]),
+        frame::ethernet(MAC_A, MAC_B, 0x0800, &[0x65, 0, 0, 20]),
+        frame::ethernet(MAC_A, MAC_B, 0x0800, &[&[0x43][..], &[0; 40]].concat()),
+    ])
+}
+
+/// One request for each operation, several for those with a state.
+fn extern_frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for what in (0..=28).chain(40..=44) {
+        let times = if matches!(what, 16 | 17) { 9 } else { 2 };
+        for n in 0..times {
+            let (a, b): (u32, u32) = match what {
+                9..=17 => (1 + n % 2, 0x1234_5678 + n),
+                26 | 28 => (1 + n, 0),
+                _ => (0x8000_00f0 + n * 77, 0x1_0003 * (n + 1)),
+            };
+            let mut request = vec![what, 2, 0, 1];
+            request.extend(a.to_be_bytes());
+            request.extend(b.to_be_bytes());
+            request.extend([0x11; 8]);
+            request.push(0x85);
+            request.extend([0x80, 0x01, 0x7f, 0xfe]);
+            request.extend(b"trailing payload");
+            frames.push(frame::ethernet(MAC_A, MAC_B, 0x88b5, &request));
+        }
+    }
+    frames
+}
+
+/// The v1model samples of a checkout of p4c, compiled; those that `p4c`
+/// refuses are left out.
+///
+/// # Errors
+/// If there are none, or the compiler can't be started.
+pub fn of_p4c(checkout: &Path, only: &str) -> Result<Vec<Case>> {
+    let folder = tempfile::tempdir().context("can't make a temporary folder")?;
+    let mut cases = Vec::new();
+    for sample in samples::find(checkout)? {
+        if sample.not_applicable.is_some() || !sample.name.contains(only) {
+            continue;
+        }
+        let Ok(compiled) = compiler::compile(&sample.program, folder.path(), true)? else {
+            continue;
+        };
+        let test = std::fs::read_to_string(&sample.test)
+            .with_context(|| format!("can't read {}", sample.test.display()))?;
+        let Some(info) = &compiled.p4info else {
+            continue;
+        };
+        cases.push(Case {
+            info: p4info::read(info)?,
+            json: std::fs::read(&compiled.json)?,
+            seeds: packets_of(&test),
+            first: Vec::new(),
+            name: format!("p4c/{}", sample.name),
+        });
+    }
+    Ok(cases)
+}
+
+/// The packets that an STF test sends, long enough for an interface.
+fn packets_of(test: &str) -> Vec<(u16, Vec<u8>)> {
+    let mut packets = Vec::new();
+    for line in test.lines() {
+        let mut words = line.split('#').next().unwrap_or("").split_whitespace();
+        if words.next() != Some("packet") {
+            continue;
+        }
+        let Some(port) = words.next().and_then(|word| word.parse().ok()) else {
+            continue;
+        };
+        let port = if PORTS.contains(&port) { port } else { 1 };
+        let digits: Vec<u8> = words
+            .flat_map(str::chars)
+            .filter_map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+            .collect();
+        let mut packet: Vec<u8> = digits
+            .chunks_exact(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+            .collect();
+        if packet.len() < 14 {
+            packet.resize(14, 0);
+        }
+        packets.push((port, packet));
+    }
+    if packets.is_empty() {
+        packets.push((1, vec![0; 64]));
+    }
+    packets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_a_test_are_found() {
+        let test = "# packet 1 ff\nadd t k:1 a()\npacket 0 00112233 445566778899aabbccddee # one\npacket 1 0a\n";
+        let mut short = vec![0x0a];
+        short.resize(14, 0);
+        assert_eq!(
+            packets_of(test),
+            [
+                (
+                    0,
+                    vec![
+                        0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc,
+                        0xdd, 0xee
+                    ]
+                ),
+                (1, short)
+            ]
+        );
+    }
+
+    #[test]
+    fn our_programs_are_readable() {
+        let names: Vec<String> = ours().unwrap().into_iter().map(|c| c.name).collect();
+        assert_eq!(names, ["gateway", "clients", "parsing", "externs"]);
+    }
+}

@@ -1,0 +1,262 @@
+//! softswitch and bmv2's `simple_switch_grpc` side by side: the same requests
+//! and packets for both, and what comes of them compared.
+//!
+//! Each program gets a fresh pair of switches, each in a network namespace of
+//! its own ([`side`]). [`cases`] has the programs, [`plan`] makes the steps
+//! from P4Info and chance ([`generate`], [`random`]), [`explain`] knows the
+//! differences that are meant.
+
+pub mod canonical;
+pub mod cases;
+pub mod explain;
+pub mod generate;
+pub mod plan;
+pub mod random;
+pub mod side;
+pub mod step;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result};
+use p4runtime_proto::p4::v1::{Update, update::Type};
+use serde::Serialize;
+
+use cases::Case;
+use plan::Size;
+use side::{Kind, Launch, Side};
+use step::{Outcome, Step, describe};
+
+/// Differences of one program after which it is left.
+const MOST_DIFFERENCES: usize = 200;
+
+/// Something that the two switches did not do alike.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    /// The program.
+    pub program: String,
+    /// The number of the step.
+    pub step: usize,
+    /// What was asked.
+    pub what: String,
+    /// What softswitch did.
+    pub softswitch: Outcome,
+    /// What bmv2 did.
+    pub bmv2: Outcome,
+    /// The id of its explanation, if there is one.
+    pub explanation: Option<&'static str>,
+}
+
+/// What came of one program.
+#[derive(Debug, Default, Serialize)]
+pub struct ProgramResult {
+    /// Steps taken.
+    pub steps: usize,
+    /// Steps that were packets.
+    pub packets: usize,
+    /// Frames and messages that came out of softswitch.
+    pub out: usize,
+    /// Differences with an explanation, by its id.
+    pub explained: BTreeMap<&'static str, usize>,
+    /// Differences without.
+    pub unexplained: usize,
+    /// Why the program could not be compared to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+}
+
+/// What came of all programs.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// By program.
+    pub programs: BTreeMap<String, ProgramResult>,
+    /// All differences.
+    pub differences: Vec<Difference>,
+}
+
+/// How both are started.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// Ours.
+    pub softswitch: Launch,
+    /// bmv2.
+    pub bmv2: Launch,
+}
+
+/// Compares the two on one program and adds to the report.
+///
+/// # Errors
+/// If the report can't be made at all; what happens to a switch is in it.
+pub fn compare(pair: &Pair, case: &Case, seed: u64, size: Size, report: &mut Report) -> Result<()> {
+    let steps = plan::steps(&case.info, &case.seeds, case.first.clone(), seed, size);
+    let mut result = ProgramResult::default();
+    if let Err(error) = run(pair, case, &steps, &mut result, &mut report.differences) {
+        result.stopped = Some(format!("{error:#}"));
+        result.unexplained += 1;
+    }
+    report.programs.insert(case.name.clone(), result);
+    Ok(())
+}
+
+fn run(
+    pair: &Pair,
+    case: &Case,
+    steps: &[Step],
+    result: &mut ProgramResult,
+    differences: &mut Vec<Difference>,
+) -> Result<()> {
+    let softswitch = Remote::start(pair.softswitch.clone(), case);
+    let bmv2 = Remote::start(pair.bmv2.clone(), case);
+    let both = (softswitch.ready(), bmv2.ready());
+    both.0?;
+    both.1?;
+    let mut found = 0;
+    for (number, step) in steps.iter().enumerate() {
+        softswitch.ask(Order::Run(step.clone()))?;
+        bmv2.ask(Order::Run(step.clone()))?;
+        let (ours, theirs) = (softswitch.answer(), bmv2.answer());
+        let (mut ours, mut theirs) = (ours?, theirs?);
+        let is_packet = matches!(step, Step::Packet { .. } | Step::PacketOut { .. });
+        if ours != theirs && is_packet {
+            // One of them may only be slower.
+            softswitch.ask(Order::Late)?;
+            bmv2.ask(Order::Late)?;
+            ours.merge(softswitch.answer()?);
+            theirs.merge(bmv2.answer()?);
+        }
+        if ours.status != theirs.status
+            && let Some(undo) = undo(step)
+        {
+            // So that one difference does not become many.
+            for side in [&softswitch, &bmv2] {
+                side.ask(Order::Run(undo.clone()))?;
+                side.answer()?;
+            }
+        }
+        result.steps += 1;
+        result.packets += usize::from(is_packet);
+        result.out += ours.frames.values().map(Vec::len).sum::<usize>() + ours.messages.len();
+        if ours == theirs {
+            continue;
+        }
+        let explanation = explain::explain(&case.name, step, &ours, &theirs);
+        match explanation {
+            Some(id) => *result.explained.entry(id).or_default() += 1,
+            None => result.unexplained += 1,
+        }
+        differences.push(Difference {
+            program: case.name.clone(),
+            step: number,
+            what: describe(step),
+            softswitch: ours,
+            bmv2: theirs,
+            explanation,
+        });
+        found += usize::from(explanation.is_none());
+        if found >= MOST_DIFFERENCES {
+            anyhow::bail!("left after {found} differences");
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a step may have inserted, on whichever side it did.
+fn undo(step: &Step) -> Option<Step> {
+    let Step::Write(updates) = step else {
+        return None;
+    };
+    let deletes = updates.iter().map(|update| Update {
+        r#type: Type::Delete as i32,
+        entity: update.entity.clone(),
+    });
+    Some(Step::Write(deletes.collect()))
+}
+
+enum Order {
+    Run(Step),
+    Late,
+}
+
+/// A switch with the thread that owns its namespace.
+struct Remote {
+    kind: Kind,
+    orders: Option<Sender<Order>>,
+    answers: Receiver<Result<Outcome>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Remote {
+    fn start(launch: Launch, case: &Case) -> Self {
+        let (orders, to_do) = channel();
+        let (done, answers) = channel();
+        let kind = launch.kind;
+        let (info, json) = (case.info.clone(), case.json.clone());
+        let thread = std::thread::spawn(move || {
+            let mut side = match Side::start(&launch, &info, &json) {
+                Ok(side) => side,
+                Err(error) => {
+                    // Nobody may be waiting any more.
+                    let _ = done.send(Err(error));
+                    return;
+                }
+            };
+            if done.send(Ok(Outcome::default())).is_err() {
+                return;
+            }
+            while let Ok(order) = to_do.recv() {
+                let answer = match order {
+                    Order::Run(step) => side
+                        .run(&step)
+                        .with_context(|| format!("{kind}: {}", describe(&step))),
+                    Order::Late => side.late(),
+                };
+                if done.send(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            kind,
+            orders: Some(orders),
+            answers,
+            thread: Some(thread),
+        }
+    }
+
+    fn ready(&self) -> Result<()> {
+        self.answer().map(|_| ())
+    }
+
+    fn ask(&self, order: Order) -> Result<()> {
+        self.orders
+            .as_ref()
+            .and_then(|orders| orders.send(order).ok())
+            .with_context(|| format!("{} is gone", self.kind))
+    }
+
+    fn answer(&self) -> Result<Outcome> {
+        self.answers
+            .recv()
+            .with_context(|| format!("{} is gone", self.kind))?
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why nothing can be compared here, if that is so.
+pub fn missing(bmv2: Option<&Path>) -> Option<String> {
+    if bmv2.is_none() {
+        return Some("simple_switch_grpc is not on the PATH: install bmv2 to compare".into());
+    }
+    hw_tests::netns::missing()
+}

@@ -1,0 +1,372 @@
+//! The steps for one program.
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::replica::PortKind;
+use p4runtime_proto::p4::v1::update::Type;
+
+use super::generate::{Generator, id, update};
+use super::side::CPU_PORT;
+use super::step::Step;
+
+/// How much is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Entries of each table.
+    pub entries: usize,
+    /// Packets between two changes of the tables.
+    pub packets: usize,
+    /// Changes of the tables.
+    pub rounds: usize,
+}
+
+/// The steps for a program: `first` is done before anything by chance.
+pub fn steps(
+    info: &P4Info,
+    seeds: &[(u16, Vec<u8>)],
+    first: Vec<Step>,
+    seed: u64,
+    size: Size,
+) -> Vec<Step> {
+    let mut generator = Generator::new(info, seeds, seed);
+    let mut steps = read_everything(info);
+    steps.extend(first);
+    steps.extend(replication());
+    steps.extend(
+        generator
+            .members()
+            .into_iter()
+            .map(|m| one(Type::Insert, Entity::ActionProfileMember(m))),
+    );
+    meters(info, &mut steps);
+    for (port, frame) in seeds {
+        steps.push(Step::Packet {
+            port: *port,
+            frame: frame.clone(),
+        });
+    }
+    let mut present: Vec<p4::TableEntry> = Vec::new();
+    for _ in 0..size.rounds {
+        for table in generator.tables() {
+            if let Some(entry) = generator.default_entry(table)
+                && generator.random.one_in(3)
+            {
+                steps.push(one(Type::Modify, Entity::TableEntry(entry)));
+            }
+            for _ in 0..size.entries {
+                if generator.random.one_in(3)
+                    && let Some(wrong) = generator.wrong(table)
+                {
+                    steps.push(Step::Write(vec![wrong]));
+                }
+                let Some(entry) = generator.entry(table) else {
+                    break;
+                };
+                steps.push(one(Type::Insert, Entity::TableEntry(entry.clone())));
+                present.push(entry);
+            }
+        }
+        for _ in 0..size.entries {
+            change(&mut generator, &mut present, &mut steps);
+        }
+        steps.extend(read_everything(info));
+        for _ in 0..size.packets {
+            let (port, frame) = generator.packet();
+            steps.push(Step::Packet { port, frame });
+        }
+        packet_outs(&mut generator, info, &mut steps);
+    }
+    steps.extend(read_everything(info));
+    steps
+}
+
+fn one(kind: Type, entity: Entity) -> Step {
+    Step::Write(vec![update(kind, entity)])
+}
+
+fn read(entity: Entity) -> Step {
+    Step::Read(vec![p4::Entity {
+        entity: Some(entity),
+    }])
+}
+
+/// Modifies, deletes or inserts again something that may be there, alone or
+/// with others.
+fn change(generator: &mut Generator<'_>, present: &mut Vec<p4::TableEntry>, steps: &mut Vec<Step>) {
+    if present.is_empty() {
+        return;
+    }
+    let at = generator.random.below(present.len());
+    let entry = present.swap_remove(at);
+    let table = generator
+        .tables()
+        .iter()
+        .find(|t| id(t.preamble.as_ref()) == entry.table_id);
+    match generator.random.below(4) {
+        0 => steps.push(one(Type::Insert, Entity::TableEntry(entry.clone()))),
+        1 => {
+            if let Some(other) = table.and_then(|t| generator.entry(t)) {
+                let changed = p4::TableEntry {
+                    action: other.action,
+                    ..entry.clone()
+                };
+                steps.push(one(Type::Modify, Entity::TableEntry(changed)));
+            }
+        }
+        2 => {
+            steps.push(one(Type::Delete, Entity::TableEntry(entry.clone())));
+            steps.push(one(Type::Delete, Entity::TableEntry(entry)));
+            return;
+        }
+        _ => {
+            // In one batch: a change of what is there, of what is not, and a
+            // doubled insert.
+            let missing = table.and_then(|t| generator.entry(t));
+            let mut batch = vec![update(Type::Modify, Entity::TableEntry(entry.clone()))];
+            if let Some(missing) = missing {
+                batch.push(update(Type::Delete, Entity::TableEntry(missing)));
+            }
+            batch.push(update(Type::Insert, Entity::TableEntry(entry.clone())));
+            steps.push(Step::Write(batch));
+        }
+    }
+    present.push(entry);
+}
+
+/// Groups 1 to 3 and 9, clone sessions 5 to 9.
+fn replication() -> Vec<Step> {
+    let replica = |port: u16, instance: u32| p4::Replica {
+        instance,
+        port_kind: Some(PortKind::EgressPort(port.into())),
+        ..p4::Replica::default()
+    };
+    let group = |id, replicas| {
+        Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+            r#type: Some(
+                p4::packet_replication_engine_entry::Type::MulticastGroupEntry(
+                    p4::MulticastGroupEntry {
+                        multicast_group_id: id,
+                        replicas,
+                        ..p4::MulticastGroupEntry::default()
+                    },
+                ),
+            ),
+        })
+    };
+    let session = |id, replicas, length| {
+        Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+            r#type: Some(
+                p4::packet_replication_engine_entry::Type::CloneSessionEntry(
+                    p4::CloneSessionEntry {
+                        session_id: id,
+                        replicas,
+                        packet_length_bytes: length,
+                        ..p4::CloneSessionEntry::default()
+                    },
+                ),
+            ),
+        })
+    };
+    let all_groups = group(0, Vec::new());
+    let all_sessions = session(0, Vec::new(), 0);
+    vec![
+        one(Type::Insert, group(1, vec![replica(1, 0)])),
+        one(
+            Type::Insert,
+            group(2, vec![replica(2, 5), replica(1, 5), replica(3, 6)]),
+        ),
+        one(
+            Type::Insert,
+            group(3, vec![replica(4, 1), replica(4, 2), replica(2, 1)]),
+        ),
+        one(Type::Insert, group(3, vec![replica(4, 1)])),
+        one(Type::Modify, group(1, vec![replica(1, 1), replica(2, 2)])),
+        one(
+            Type::Insert,
+            group(9, vec![replica(CPU_PORT, 1), replica(3, 1)]),
+        ),
+        one(Type::Insert, group(10, vec![replica(1, 1), replica(1, 1)])),
+        one(Type::Insert, group(0, vec![replica(1, 1)])),
+        one(Type::Delete, group(77, Vec::new())),
+        one(Type::Insert, session(5, vec![replica(3, 0)], 0)),
+        one(
+            Type::Insert,
+            session(7, vec![replica(2, 3), replica(4, 4)], 50),
+        ),
+        one(Type::Insert, session(7, vec![replica(2, 3)], 0)),
+        one(Type::Insert, session(0, vec![replica(2, 3)], 0)),
+        one(Type::Delete, session(44, Vec::new(), 0)),
+        read(all_groups),
+        read(all_sessions),
+        read(group(2, Vec::new())),
+        read(group(88, Vec::new())),
+    ]
+}
+
+/// Meters whose buckets are not filled again during a run: what colour a
+/// packet gets depends on no clock.
+fn meters(info: &P4Info, steps: &mut Vec<Step>) {
+    let config = p4::MeterConfig {
+        cir: 0,
+        cburst: 3,
+        pir: 0,
+        pburst: 6,
+        ..p4::MeterConfig::default()
+    };
+    for meter in &info.meters {
+        let meter_id = id(meter.preamble.as_ref());
+        let of_bytes = meter.spec.as_ref().is_some_and(|s| {
+            s.unit == p4runtime_proto::p4::config::v1::meter_spec::Unit::Bytes as i32
+        });
+        let scale = if of_bytes { 100 } else { 1 };
+        for index in [1, 2] {
+            let entry = p4::MeterEntry {
+                meter_id,
+                index: Some(p4::Index { index }),
+                config: Some(p4::MeterConfig {
+                    cburst: config.cburst * scale,
+                    pburst: config.pburst * scale,
+                    ..config
+                }),
+                ..p4::MeterEntry::default()
+            };
+            steps.push(one(Type::Modify, Entity::MeterEntry(entry.clone())));
+            steps.push(read(Entity::MeterEntry(p4::MeterEntry {
+                config: None,
+                ..entry
+            })));
+        }
+        // Beyond the array, and an insert where there is only a change.
+        let mut entry = p4::MeterEntry {
+            meter_id,
+            index: Some(p4::Index { index: 1 << 20 }),
+            config: Some(config),
+            ..p4::MeterEntry::default()
+        };
+        steps.push(one(Type::Modify, Entity::MeterEntry(entry.clone())));
+        entry.index = Some(p4::Index { index: 0 });
+        steps.push(one(Type::Insert, Entity::MeterEntry(entry.clone())));
+        entry.config = None;
+        steps.push(one(Type::Modify, Entity::MeterEntry(entry)));
+    }
+    for counter in &info.counters {
+        let mut entry = p4::CounterEntry {
+            counter_id: id(counter.preamble.as_ref()),
+            index: Some(p4::Index { index: 3 }),
+            data: Some(p4::CounterData {
+                byte_count: 1000,
+                packet_count: 10,
+            }),
+        };
+        steps.push(one(Type::Modify, Entity::CounterEntry(entry.clone())));
+        steps.push(one(Type::Insert, Entity::CounterEntry(entry.clone())));
+        entry.index = Some(p4::Index { index: 1 << 20 });
+        steps.push(one(Type::Modify, Entity::CounterEntry(entry.clone())));
+        steps.push(read(Entity::CounterEntry(entry)));
+    }
+    for register in &info.registers {
+        steps.push(read(Entity::RegisterEntry(p4::RegisterEntry {
+            register_id: id(register.preamble.as_ref()),
+            ..p4::RegisterEntry::default()
+        })));
+    }
+    for digest in &info.digests {
+        let entry = |max_list_size| {
+            Entity::DigestEntry(p4::DigestEntry {
+                digest_id: id(digest.preamble.as_ref()),
+                config: Some(p4::digest_entry::Config {
+                    max_timeout_ns: 0,
+                    max_list_size,
+                    ack_timeout_ns: 0,
+                }),
+            })
+        };
+        steps.push(one(Type::Insert, entry(1)));
+        steps.push(one(Type::Insert, entry(1)));
+        steps.push(read(entry(0)));
+    }
+}
+
+/// Packets from the controller, for a program with a `packet_out` header.
+fn packet_outs(generator: &mut Generator<'_>, info: &P4Info, steps: &mut Vec<Step>) {
+    let Some(header) = info
+        .controller_packet_metadata
+        .iter()
+        .find(|h| h.preamble.as_ref().is_some_and(|p| p.name == "packet_out"))
+    else {
+        return;
+    };
+    for _ in 0..4 {
+        let (port, payload) = generator.packet();
+        let metadata = header
+            .metadata
+            .iter()
+            .map(|field| p4::PacketMetadata {
+                metadata_id: field.id,
+                value: p4runtime_proto::bytestring::encode(match field.bitwidth {
+                    9 => u128::from(port),
+                    bits => u128::from(generator.random.next()) & ((1 << bits.min(1)) - 1),
+                }),
+            })
+            .collect();
+        steps.push(Step::PacketOut { payload, metadata });
+    }
+}
+
+/// Everything that can be read.
+fn read_everything(info: &P4Info) -> Vec<Step> {
+    let mut steps = vec![read(Entity::TableEntry(p4::TableEntry::default()))];
+    for table in &info.tables {
+        let table_id = id(table.preamble.as_ref());
+        let entry = p4::TableEntry {
+            table_id,
+            ..p4::TableEntry::default()
+        };
+        steps.push(read(Entity::TableEntry(p4::TableEntry {
+            counter_data: Some(p4::CounterData::default()),
+            meter_config: Some(p4::MeterConfig::default()),
+            ..entry.clone()
+        })));
+        steps.push(read(Entity::TableEntry(p4::TableEntry {
+            is_default_action: true,
+            ..entry.clone()
+        })));
+    }
+    for counter in &info.counters {
+        steps.push(read(Entity::CounterEntry(p4::CounterEntry {
+            counter_id: id(counter.preamble.as_ref()),
+            ..p4::CounterEntry::default()
+        })));
+    }
+    for counter in &info.direct_counters {
+        steps.push(read(Entity::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry: Some(p4::TableEntry {
+                table_id: counter.direct_table_id,
+                ..p4::TableEntry::default()
+            }),
+            data: None,
+        })));
+    }
+    for meter in &info.direct_meters {
+        steps.push(read(Entity::DirectMeterEntry(p4::DirectMeterEntry {
+            table_entry: Some(p4::TableEntry {
+                table_id: meter.direct_table_id,
+                ..p4::TableEntry::default()
+            }),
+            ..p4::DirectMeterEntry::default()
+        })));
+    }
+    for profile in &info.action_profiles {
+        let action_profile_id = id(profile.preamble.as_ref());
+        steps.push(read(Entity::ActionProfileMember(p4::ActionProfileMember {
+            action_profile_id,
+            ..p4::ActionProfileMember::default()
+        })));
+        steps.push(read(Entity::ActionProfileGroup(p4::ActionProfileGroup {
+            action_profile_id,
+            ..p4::ActionProfileGroup::default()
+        })));
+    }
+    steps
+}
