@@ -2,16 +2,14 @@
 //! steering slot as Group Policy ID (draft-smith-vxlan-group-policy).
 //!
 //! A packet leaves in the buffer in which it came: [`Outer::parse`] finds the
-//! inner packet, [`Outer::send_back`] turns the outer headers round. The outer
+//! inner packet, [`Place::send_back`] turns the outer headers round. The outer
 //! IPv4 checksum is not verified here but updated incrementally (RFC 1624), so
 //! that a header that was damaged on the way in stays detectably damaged and
 //! is dropped, and counted, by the switch.
 
-use std::net::Ipv4Addr;
-
 use packet::{
     Delta, ParseError,
-    bytes::{get_u16, get_u32, put_u16},
+    bytes::{get_u16, get_u32, put_u16, put_u32},
     ethernet::{ETHERNET_LEN, ETHERTYPE_IPV4, Ethernet},
     ipv4::{Fragment, IPV4_MIN_LEN, Ipv4, PROTO_UDP},
     udp::{UDP_LEN, Udp},
@@ -46,33 +44,43 @@ pub enum NotTunnelled {
     NoSlot,
 }
 
-/// What the outer headers of a frame say, and where the inner packet is.
+/// Where the headers of a frame lie: what is needed to send it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outer {
+pub struct Place {
     /// Offset of the outer IPv4 header.
     l3: u16,
     /// Offset of the outer UDP header.
     l4: u16,
     /// Offset just behind the outer UDP datagram; padding may follow.
     end: u16,
-    /// Outer UDP source port: its low four bits choose the worker.
-    pub source_port: u16,
+    /// Outer UDP source port.
+    source_port: u16,
+}
+
+/// What the outer headers of a frame say, and where the inner packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer {
+    /// Where the headers are.
+    pub place: Place,
     /// VXLAN network identifier: the tenant, 0 for the public side.
     pub vni: u32,
     /// Steering slot, from the Group Policy ID.
     pub slot: u16,
-    /// The far end of the tunnel.
-    pub src: Ipv4Addr,
-    /// This end of the tunnel.
-    pub dst: Ipv4Addr,
+    /// The far end of the tunnel, an IPv4 address in host order.
+    pub src: u32,
+    /// This end of the tunnel, an IPv4 address in host order.
+    pub dst: u32,
 }
+
+/// Offset of the outer UDP header when the headers are plain.
+const PLAIN_L4: usize = ETHERNET_LEN + IPV4_MIN_LEN;
 
 impl Outer {
     /// Reads the outer headers of `frame`, from its Ethernet header.
     ///
     /// # Errors
     /// [`NotTunnelled`] when the frame holds no inner IPv4 packet with a slot.
-    #[inline]
+    #[inline(always)]
     pub fn parse(frame: &[u8]) -> Result<Self, NotTunnelled> {
         match Self::parse_plain(frame) {
             Some(outer) => Ok(outer),
@@ -81,9 +89,9 @@ impl Outer {
     }
 
     /// The form that the switch sends: no VLAN tag, no IPv4 options.
-    #[inline]
+    #[inline(always)]
     fn parse_plain(frame: &[u8]) -> Option<Self> {
-        const L4: usize = ETHERNET_LEN + IPV4_MIN_LEN;
+        const L4: usize = PLAIN_L4;
         let h: &[u8; PLAIN_LEN] = frame.first_chunk()?;
         let udp_len = usize::from(get_u16(h, L4 + 4));
         let end = L4 + udp_len;
@@ -99,14 +107,16 @@ impl Outer {
             && get_u16(h, L4 + 10) != 0
             && get_u16(h, PLAIN_LEN - 2) == ETHERTYPE_IPV4;
         plain.then(|| Self {
-            l3: ETHERNET_LEN as u16,
-            l4: L4 as u16,
-            end: end as u16,
-            source_port: get_u16(h, L4),
+            place: Place {
+                l3: ETHERNET_LEN as u16,
+                l4: L4 as u16,
+                end: end as u16,
+                source_port: get_u16(h, L4),
+            },
             vni: get_u32(h, L4 + 12) >> 8,
             slot: get_u16(h, L4 + 10),
-            src: Ipv4Addr::from_bits(get_u32(h, 26)),
-            dst: Ipv4Addr::from_bits(get_u32(h, 30)),
+            src: get_u32(h, 26),
+            dst: get_u32(h, 30),
         })
     }
 
@@ -140,27 +150,37 @@ impl Outer {
         let l4 = eth.len + ip.header_len;
         let offset = |at: usize| u16::try_from(at).map_err(|_| Malformed);
         Ok(Self {
-            l3: offset(eth.len)?,
-            l4: offset(l4)?,
-            end: offset(l4 + udp.len)?,
-            source_port: udp.src_port,
+            place: Place {
+                l3: offset(eth.len)?,
+                l4: offset(l4)?,
+                end: offset(l4 + udp.len)?,
+                source_port: udp.src_port,
+            },
             vni: vxlan.vni,
             slot,
-            src: ip.src,
-            dst: ip.dst,
+            src: ip.src.to_bits(),
+            dst: ip.dst.to_bits(),
         })
     }
 
     /// The worker that owns the packet's session, of `workers`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn owner(&self, workers: u16) -> u16 {
-        (self.source_port & SHARD_MASK) % workers.max(1)
+        (self.place.source_port & SHARD_MASK) % workers.max(1)
+    }
+}
+
+impl Place {
+    /// Outer UDP source port: its low four bits choose the worker.
+    #[must_use]
+    pub fn source_port(&self) -> u16 {
+        self.source_port
     }
 
     /// Where in the frame the inner packet lies, from its IPv4 header to the
     /// end of the outer datagram.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn inner(&self) -> std::ops::Range<usize> {
         usize::from(self.l4) + TUNNEL_LEN..usize::from(self.end)
@@ -175,7 +195,7 @@ impl Outer {
         frame.get(self.hops_at()).copied().unwrap_or(0)
     }
 
-    /// Sets what [`Outer::hops`] reads.
+    /// Sets what [`Place::hops`] reads.
     #[inline]
     pub fn set_hops(&self, frame: &mut [u8], hops: u8) {
         if let Some(octet) = frame.get_mut(self.hops_at()) {
@@ -194,8 +214,8 @@ impl Outer {
     /// 5). Returns the length of the frame to send.
     ///
     /// The inner packet may have become shorter, never longer than the range
-    /// [`Outer::inner`] gave; `None`, with nothing written, otherwise.
-    #[inline]
+    /// [`Place::inner`] gave; `None`, with nothing written, otherwise.
+    #[inline(always)]
     #[must_use]
     pub fn send_back(&self, frame: &mut [u8], inner_len: usize) -> Option<usize> {
         let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
@@ -203,12 +223,23 @@ impl Outer {
         if end > usize::from(self.end) {
             return None;
         }
-        let frame = frame.get_mut(..end)?;
+        // With constants the offsets below cost nothing.
+        if (l3, l4) == (ETHERNET_LEN, PLAIN_L4) {
+            self.turn_round(frame, ETHERNET_LEN, PLAIN_L4, end)
+        } else {
+            self.turn_round(frame, l3, l4, end)
+        }
+    }
 
-        let macs: &mut [u8; 12] = frame.first_chunk_mut()?;
-        macs.rotate_left(6);
+    #[inline(always)]
+    fn turn_round(&self, frame: &mut [u8], l3: usize, l4: usize, end: usize) -> Option<usize> {
+        let head = frame.get_mut(..end)?.get_mut(..l4 + UDP_LEN + VXLAN_LEN)?;
 
-        let ip: &mut [u8; IPV4_MIN_LEN] = frame.get_mut(l3..)?.first_chunk_mut()?;
+        let macs: &mut [u8; 12] = head.first_chunk_mut()?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *macs;
+        *macs = [g, h, i, j, k, l, a, b, c, d, e, f];
+
+        let ip: &mut [u8; IPV4_MIN_LEN] = head.get_mut(l3..)?.first_chunk_mut()?;
         let old_len = get_u16(ip, 2);
         let new_len = (end - l3) as u16;
         let old_ttl = get_u16(ip, 8);
@@ -223,10 +254,11 @@ impl Outer {
             put_u16(ip, 10, checksum);
         }
         // Swapping the addresses leaves the header's sum as it is.
-        let addresses = ip.get_mut(12..)?;
-        addresses.rotate_left(4);
+        let (src, dst) = (get_u32(ip, 12), get_u32(ip, 16));
+        put_u32(ip, 12, dst);
+        put_u32(ip, 16, src);
 
-        let udp: &mut [u8; UDP_LEN + VXLAN_LEN] = frame.get_mut(l4..)?.first_chunk_mut()?;
+        let udp: &mut [u8; UDP_LEN + VXLAN_LEN] = head.get_mut(l4..)?.first_chunk_mut()?;
         put_u16(udp, 0, SOURCE_PORT_BASE | self.source_port);
         put_u16(udp, 4, (end - l4) as u16);
         put_u16(udp, 6, 0);
@@ -295,10 +327,13 @@ mod tests {
         let inner = inner_frame(20);
         let frame = from_switch(0xc12b, 3, &inner, 64);
         let outer = Outer::parse(&frame).unwrap();
-        assert_eq!(outer.source_port, 0xc12b);
+        assert_eq!(outer.place.source_port(), 0xc12b);
         assert_eq!((outer.vni, outer.slot), (0x1234, 3));
-        assert_eq!((outer.src, outer.dst), (SWITCH.into(), LD.into()));
-        assert_eq!(&frame[outer.inner()], &inner[14..]);
+        assert_eq!(
+            (outer.src.to_be_bytes(), outer.dst.to_be_bytes()),
+            (SWITCH, LD)
+        );
+        assert_eq!(&frame[outer.place.inner()], &inner[14..]);
         assert_eq!(outer.owner(1), 0);
         assert_eq!(outer.owner(2), 1);
         assert_eq!(outer.owner(16), 11);
@@ -311,7 +346,7 @@ mod tests {
         for ttl in [64, 17] {
             let mut frame = from_switch(0xc12b, 3, &inner, ttl);
             let outer = Outer::parse(&frame).unwrap();
-            let len = outer.send_back(&mut frame, inner.len() - 14).unwrap();
+            let len = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
             assert_eq!(frame[..len], to_switch(0xc12b, &inner, 64));
         }
     }
@@ -321,10 +356,10 @@ mod tests {
         let inner = inner_frame(600);
         let mut frame = from_switch(0xc001, 9, &inner, 64);
         let outer = Outer::parse(&frame).unwrap();
-        let start = outer.inner().start;
+        let start = outer.place.inner().start;
         let short = inner_frame(2);
         frame[start - 14..start - 14 + short.len()].copy_from_slice(&short);
-        let len = outer.send_back(&mut frame, short.len() - 14).unwrap();
+        let len = outer.place.send_back(&mut frame, short.len() - 14).unwrap();
         assert_eq!(frame[..len], to_switch(0xc001, &short, 64));
     }
 
@@ -334,7 +369,7 @@ mod tests {
         let mut frame = from_switch(0xc001, 9, &inner, 64);
         let before = frame.clone();
         let outer = Outer::parse(&frame).unwrap();
-        assert_eq!(outer.send_back(&mut frame, inner.len() - 13), None);
+        assert_eq!(outer.place.send_back(&mut frame, inner.len() - 13), None);
         assert_eq!(frame, before);
     }
 
@@ -344,8 +379,8 @@ mod tests {
         let mut frame = from_switch(0xc001, 9, &inner, 64);
         frame.extend([0xee; 9]);
         let outer = Outer::parse(&frame).unwrap();
-        assert_eq!(outer.inner().len(), inner.len() - 14);
-        let len = outer.send_back(&mut frame, inner.len() - 14).unwrap();
+        assert_eq!(outer.place.inner().len(), inner.len() - 14);
+        let len = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         assert_eq!(frame[..len], to_switch(0xc001, &inner, 64));
     }
 
@@ -370,8 +405,8 @@ mod tests {
 
         let outer = Outer::parse(&frame).unwrap();
         assert_eq!((outer.vni, outer.slot), (0x1234, 9));
-        assert_eq!(&frame[outer.inner()], &inner[14..]);
-        let end = outer.send_back(&mut frame, inner.len() - 14).unwrap();
+        assert_eq!(&frame[outer.place.inner()], &inner[14..]);
+        let end = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         assert_eq!(end, frame.len());
         assert_eq!(&frame[12..18], &[0x81, 0, 0, 7, 8, 0]);
         assert!(packet::ipv4::header_checksum_ok(&frame[18..]));
@@ -385,7 +420,7 @@ mod tests {
         let mut frame = from_switch(0xc001, 9, &inner, 17);
         frame[24] ^= 0x10;
         let outer = Outer::parse(&frame).unwrap();
-        outer.send_back(&mut frame, inner.len() - 14).unwrap();
+        outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         assert!(!packet::ipv4::header_checksum_ok(&frame[14..]));
     }
 
@@ -444,7 +479,7 @@ mod tests {
         #[test]
         fn any_bytes(mut frame in prop::collection::vec(any::<u8>(), 0..200), n in 0usize..200) {
             if let Ok(outer) = Outer::parse(&frame) {
-                let _ = outer.send_back(&mut frame, n);
+                let _ = outer.place.send_back(&mut frame, n);
             }
         }
     }
@@ -469,7 +504,7 @@ mod tests {
         assert!(encap.write(head, inner.len()));
         frame.extend(&inner);
         let outer = Outer::parse(&frame).unwrap();
-        let len = outer.send_back(&mut frame, inner.len() - 14).unwrap();
+        let len = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         let back = packet::vxlan::decap(&frame[..len]).unwrap();
         assert_eq!(
             back.vxlan,

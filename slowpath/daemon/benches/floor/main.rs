@@ -27,6 +27,7 @@
 mod testpmd;
 mod traffic;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,16 +178,17 @@ fn measure(
         worker.io().captured()
     })?;
 
+    let sent = worker.io().sent();
     let mut runs = Vec::new();
     for direction in Direction::ALL {
         worker.io().circulate(&traffic, direction, kind, pool)?;
         let before = reported(&mut worker, &rings, &mut burst);
-        let total = timed(time, || {
+        let total = timed(time, &sent, || {
             worker.turn(&mut burst);
         })?;
         check(&before, &reported(&mut worker, &rings, &mut burst))?;
-        let generated = timed(time, || worker.io().without_worker(true))?;
-        let port = timed(time, || worker.io().without_worker(false))?;
+        let generated = timed(time, &sent, || worker.io().without_worker(true))?;
+        let port = timed(time, &sent, || worker.io().without_worker(false))?;
         if kind == Kind::Ring {
             worker.io().drain();
         }
@@ -234,10 +236,10 @@ fn check(before: &Report, after: &Report) -> anyhow::Result<()> {
 
 /// Runs `turn` for a time, after a fifth of it to warm up; ns of processor time
 /// a packet sent.
-fn timed(time: Duration, mut turn: impl FnMut()) -> anyhow::Result<f64> {
+fn timed(time: Duration, sent: &Cell<u64>, mut turn: impl FnMut()) -> anyhow::Result<f64> {
     const SELF: &str = "/proc/thread-self/schedstat";
     let mut run = |time: Duration| -> anyhow::Result<f64> {
-        let sent = LoopIo::sent();
+        let sent_before = sent.get();
         let before = testpmd::processor_ns(SELF)?;
         let mut now = before;
         while now - before < time.as_nanos() as u64 {
@@ -246,7 +248,7 @@ fn timed(time: Duration, mut turn: impl FnMut()) -> anyhow::Result<f64> {
             }
             now = testpmd::processor_ns(SELF)?;
         }
-        Ok((now - before) as f64 / (LoopIo::sent() - sent).max(1) as f64)
+        Ok((now - before) as f64 / (sent.get() - sent_before).max(1) as f64)
     };
     run(time / 5)?;
     run(time)

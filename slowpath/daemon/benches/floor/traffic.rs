@@ -256,10 +256,6 @@ impl Traffic {
     }
 }
 
-thread_local! {
-    static SENT: Cell<u64> = const { Cell::new(0) };
-}
-
 /// A port whose packets come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -299,6 +295,7 @@ pub(crate) struct LoopIo {
     list: Rc<[Headers]>,
     next: usize,
     burst: Burst<BURST>,
+    sent: Rc<Cell<u64>>,
 }
 
 impl LoopIo {
@@ -319,9 +316,9 @@ impl LoopIo {
         *self = other;
     }
 
-    /// Packets sent by all ports of this thread.
-    pub(crate) fn sent() -> u64 {
-        SENT.get()
+    /// Counts the packets sent.
+    pub(crate) fn sent(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.sent)
     }
 
     pub(crate) fn feed(&mut self, frames: VecDeque<Mbuf>) {
@@ -414,7 +411,7 @@ impl LoopIo {
             Some((_, tx)) => tx.tx_burst(burst),
             None => 0,
         };
-        SENT.set(SENT.get() + n as u64);
+        self.sent.set(self.sent.get() + n as u64);
         n
     }
 }

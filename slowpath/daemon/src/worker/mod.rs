@@ -1,7 +1,7 @@
 //! A worker: one thread, one queue pair, one session engine, nothing shared.
 //!
 //! [`Worker::turn`] is one turn of its loop: frames from the port, frames from
-//! other workers, commands, time. A frame's way is in [`Worker::handle`].
+//! other workers, commands, time. A frame's way is in `Worker::handle`.
 
 mod idle;
 
@@ -23,7 +23,7 @@ use crate::drops::FrameDrop;
 use crate::io::{BURST, Burst, Packet, PacketIo};
 use crate::message::{Command, Event};
 use crate::report::{FrameCounters, Report};
-use crate::tunnel::Outer;
+use crate::tunnel::{Outer, Place};
 
 pub use idle::Idle;
 
@@ -67,8 +67,9 @@ pub struct Worker<I: PacketIo, C: Clock> {
     io: I,
     clock: C,
     engine: Engine,
-    /// The switch's end of the tunnel.
-    peer: Ipv4Addr,
+    /// This end of the tunnel and the switch's, in host order.
+    vtep: u32,
+    peer: u32,
     configured: bool,
     opened: bool,
     frames: FrameCounters,
@@ -94,11 +95,12 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         let now = clock.now();
         let housekeeping = (clock.hz() / 1000 * HOUSEKEEPING_MS).max(1);
         Self {
+            vtep: setup.vtep.to_bits(),
             setup,
             io,
             clock,
             engine,
-            peer: Ipv4Addr::UNSPECIFIED,
+            peer: 0,
             configured: false,
             opened: false,
             frames: FrameCounters::default(),
@@ -199,11 +201,11 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         }
         let mut fates = [Fate::Gone; BURST];
         let mut packets: SmallVec<[PacketIn<'_>; BURST]> = SmallVec::new();
-        let mut outers: SmallVec<[(u8, Outer); BURST]> = SmallVec::new();
+        let mut places: SmallVec<[(u8, Place); BURST]> = SmallVec::new();
         for (i, (packet, fate)) in burst.iter_mut().zip(&mut fates).enumerate() {
             match self.classify(packet, origin) {
                 Class::Mine { outer, hops } => {
-                    let inner = outer.inner();
+                    let inner = outer.place.inner();
                     // The range was checked when the headers were parsed.
                     if let Some(data) = packet.bytes_mut().get_mut(inner) {
                         packets.push(PacketIn {
@@ -212,7 +214,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                             slot: outer.slot,
                             hops,
                         });
-                        outers.push((i as u8, outer));
+                        places.push((i as u8, outer.place));
                     }
                 }
                 Class::Other(worker) => *fate = Fate::Pass(worker),
@@ -225,10 +227,10 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                 .process_burst(self.now, &mut packets, &mut verdicts);
         }
         drop(packets);
-        for ((i, outer), verdict) in outers.iter().zip(verdicts) {
+        for ((i, place), verdict) in places.iter().zip(verdicts) {
             let i = usize::from(*i);
             if let (Some(packet), Some(fate)) = (burst.get_mut(i), fates.get_mut(i)) {
-                *fate = self.conclude(packet, outer, verdict);
+                *fate = self.conclude(packet, place, verdict);
             }
         }
         self.dispatch(burst, &fates);
@@ -236,7 +238,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
     }
 
     /// Whose frame it is.
-    #[inline]
+    #[inline(always)]
     fn classify(&self, packet: &mut <I::Burst as Burst>::Packet, origin: Origin) -> Class {
         if !packet.is_contiguous() {
             return Class::Drop(FrameDrop::Scattered);
@@ -248,11 +250,11 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         };
         if origin == Origin::Worker {
             return Class::Mine {
-                hops: outer.hops(frame),
+                hops: outer.place.hops(frame),
                 outer,
             };
         }
-        if outer.dst != self.setup.vtep {
+        if outer.dst != self.vtep {
             return Class::Drop(FrameDrop::WrongVtep);
         }
         if !(self.configured && self.opened) {
@@ -263,7 +265,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         }
         let owner = outer.owner(self.setup.workers);
         if owner != self.setup.worker {
-            outer.set_hops(frame, 0);
+            outer.place.set_hops(frame, 0);
             return Class::Other(owner);
         }
         Class::Mine { outer, hops: 0 }
@@ -274,16 +276,16 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
     fn conclude(
         &mut self,
         packet: &mut <I::Burst as Burst>::Packet,
-        outer: &Outer,
+        place: &Place,
         verdict: Verdict,
     ) -> Fate {
         let (inner_len, fate) = match verdict {
-            Verdict::Forward(_) => (outer.inner().len(), Fate::Forward),
+            Verdict::Forward(_) => (place.inner().len(), Fate::Forward),
             Verdict::Reply { len } => (usize::from(len), Fate::Reply),
             Verdict::Redirect(to) => {
                 let frame = packet.bytes_mut();
-                let hops = outer.hops(frame).saturating_add(1);
-                outer.set_hops(frame, hops);
+                let hops = place.hops(frame).saturating_add(1);
+                place.set_hops(frame, hops);
                 return Fate::Pass(match to {
                     Redirect::Worker(worker) => worker.into(),
                     Redirect::Next => (self.setup.worker + 1) % self.setup.workers.max(1),
@@ -292,7 +294,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             // Counted by the engine.
             Verdict::Drop(_) => return Fate::Gone,
         };
-        let len = outer.send_back(packet.bytes_mut(), inner_len);
+        let len = place.send_back(packet.bytes_mut(), inner_len);
         if len.is_some_and(|len| packet.truncate(len)) {
             fate
         } else {
@@ -400,7 +402,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             match command {
                 Command::Configure(config) => {
                     self.engine.set_snapshot(Arc::clone(&config.engine));
-                    self.peer = config.switch_vtep;
+                    self.peer = config.switch_vtep.to_bits();
                     self.configured = true;
                     self.backlog.push_back(Event::Configured {
                         version: config.version,
