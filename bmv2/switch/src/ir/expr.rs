@@ -168,6 +168,8 @@ pub(crate) enum Num<W> {
     ClampUnsigned(Box<Num<W>>, W, bool),
     /// Clamped to the signed range of a width narrower than the word.
     ClampSigned(Box<Num<W>>, u32, bool),
+    /// The exact value, or all ones if it does not fit.
+    Saturated(Box<Value>),
     /// The low bits of wider arithmetic.
     Narrow(Box<Num<u128>>),
     Big(Box<Big>),
@@ -229,6 +231,10 @@ impl<W: Word> Num<W> {
                 None => W::ZERO,
             },
             Self::Register(r, index) => W::from_big(&v.registers.read_or_zero(*r, index.eval(v))),
+            Self::Saturated(value) => W::from_u64(match value.eval_small(v) {
+                Some(n) => u64::try_from(n).unwrap_or(u64::MAX),
+                None => u64::try_from(value.eval(v)).unwrap_or(u64::MAX),
+            }),
             Self::Narrow(n) => W::from_u128(n.eval(v)),
             Self::Div(p) | Self::Rem(p) => {
                 let (a, b) = (p.0.eval(v), p.1.eval(v));

@@ -379,9 +379,7 @@ pub(crate) fn word(t: &Typed) -> Num<u64> {
     if t.range.bits <= 64 {
         return t.num();
     }
-    let limit = Typed::constant(BigInt::from(u64::MAX));
-    let too_large = compare(Compare::Less, &limit, t);
-    Num::If(Box::new((too_large, Num::Const(u64::MAX), t.num())))
+    Num::Saturated(Box::new(t.value()))
 }
 
 fn not(cond: Cond) -> Cond {

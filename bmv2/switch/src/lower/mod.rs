@@ -24,7 +24,7 @@ use parser::Parsers;
 use symbols::{Symbols, invalid, limit, unsupported};
 
 /// Most cells of all counters, meters or registers together.
-const MAX_CELLS: u64 = 1 << 26;
+const MAX_CELLS: u64 = 1 << 24;
 
 /// A direct meter and the field that gets its colour.
 struct Direct {
