@@ -112,9 +112,9 @@ impl Ld {
         self.events.send(Event::Ld(event)).await.unwrap();
     }
 
-    /// The next message, within 5 s.
+    /// The next message, within 20 s.
     pub async fn hear(&mut self) -> Result<ctl_message::Message, Status> {
-        let message = tokio::time::timeout(Duration::from_secs(5), self.inbox.recv())
+        let message = tokio::time::timeout(Duration::from_secs(20), self.inbox.recv())
             .await
             .expect("a message comes");
         Ok(message

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use offload_api::v1;
 use offload_ctl::core::{AdminRequest, Core, Event, Settings};
+use offload_ctl::dataplane::Connector;
 use offload_ctl::grpc::Api;
 use offload_ctl::session;
 use offload_ctl::store::Store;
@@ -52,11 +53,16 @@ pub fn store_dir() -> TempDir {
 impl Daemon {
     /// Starts on a store and a switch.
     pub fn start(dir: &TempDir, switch: &Arc<FakeSwitch>, settings: Settings) -> Self {
+        Self::start_with(dir, switch.clone(), settings)
+    }
+
+    /// Starts on a store and any kind of switch.
+    pub fn start_with(dir: &TempDir, switch: Arc<dyn Connector>, settings: Settings) -> Self {
         let store = Store::open(&dir.path().join("store")).unwrap();
         let (core, events) = Core::new(settings, store).unwrap();
         let tasks = vec![
             tokio::spawn(core.run()),
-            tokio::spawn(session::run(switch.clone(), events.clone())),
+            tokio::spawn(session::run(switch, events.clone())),
         ];
         Self {
             api: Api::new(events.clone()),
@@ -133,9 +139,9 @@ impl Daemon {
     }
 }
 
-/// Waits until something holds, 5 s at most.
+/// Waits until something holds, 20 s at most: the machine may be busy.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let until = tokio::time::Instant::now() + Duration::from_secs(5);
+    let until = tokio::time::Instant::now() + Duration::from_secs(20);
     while !holds().await {
         assert!(tokio::time::Instant::now() < until, "never: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
