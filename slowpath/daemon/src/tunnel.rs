@@ -22,6 +22,8 @@ pub const OUTER_TTL: u8 = 64;
 pub const SOURCE_PORT_BASE: u16 = 0xc000;
 /// The bits of the outer UDP source port that say whose packet this is.
 pub const SHARD_MASK: u16 = 0x000f;
+/// Number of shards.
+pub const SHARDS: usize = SHARD_MASK as usize + 1;
 
 /// UDP, VXLAN and inner Ethernet headers.
 const TUNNEL_LEN: usize = UDP_LEN + VXLAN_LEN + ETHERNET_LEN;
@@ -64,8 +66,10 @@ pub struct Outer {
     pub place: Place,
     /// VXLAN network identifier: the tenant, 0 for the public side.
     pub vni: u32,
-    /// Steering slot, from the Group Policy ID.
-    pub slot: u16,
+    /// Steering slot, from the Group Policy ID. As wide as its place in memory,
+    /// so that it is read as it was written: half a word read as a whole one
+    /// waits for the store.
+    slot: u32,
     /// The far end of the tunnel, an IPv4 address in host order.
     pub src: u32,
     /// This end of the tunnel, an IPv4 address in host order.
@@ -114,7 +118,7 @@ impl Outer {
                 source_port: get_u16(h, L4),
             },
             vni: get_u32(h, L4 + 12) >> 8,
-            slot: get_u16(h, L4 + 10),
+            slot: get_u16(h, L4 + 10).into(),
             src: get_u32(h, 26),
             dst: get_u32(h, 30),
         })
@@ -157,18 +161,31 @@ impl Outer {
                 source_port: udp.src_port,
             },
             vni: vxlan.vni,
-            slot,
+            slot: slot.into(),
             src: ip.src.to_bits(),
             dst: ip.dst.to_bits(),
         })
     }
 
-    /// The worker that owns the packet's session, of `workers`.
+    /// Steering slot, from the Group Policy ID.
     #[inline(always)]
     #[must_use]
-    pub fn owner(&self, workers: u16) -> u16 {
-        (self.place.source_port & SHARD_MASK) % workers.max(1)
+    pub fn slot(&self) -> u16 {
+        self.slot as u16
     }
+
+    /// The shard of the packet's session, which says whose it is.
+    #[inline(always)]
+    #[must_use]
+    pub fn shard(&self) -> usize {
+        usize::from(self.place.source_port & SHARD_MASK)
+    }
+}
+
+/// The worker that owns each shard.
+#[must_use]
+pub fn owners(workers: u16) -> [u16; SHARDS] {
+    std::array::from_fn(|shard| shard as u16 % workers.max(1))
 }
 
 impl Place {
@@ -235,9 +252,7 @@ impl Place {
     fn turn_round(&self, frame: &mut [u8], l3: usize, l4: usize, end: usize) -> Option<usize> {
         let head = frame.get_mut(..end)?.get_mut(..l4 + UDP_LEN + VXLAN_LEN)?;
 
-        let macs: &mut [u8; 12] = head.first_chunk_mut()?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = *macs;
-        *macs = [g, h, i, j, k, l, a, b, c, d, e, f];
+        swap_macs(head.first_chunk_mut()?);
 
         let ip: &mut [u8; IPV4_MIN_LEN] = head.get_mut(l3..)?.first_chunk_mut()?;
         let old_len = get_u16(ip, 2);
@@ -266,6 +281,20 @@ impl Place {
         udp[9] = 0;
         put_u16(udp, 10, 0);
         Some(end)
+    }
+}
+
+/// Swaps the two halves, in two words: bytes 0 to 7 and 8 to 11.
+#[inline(always)]
+fn swap_macs(macs: &mut [u8; 12]) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *macs;
+    let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let high = u32::from_le_bytes([i, j, k, l]);
+    let new_low = low >> 48 | u64::from(high) << 16 | low << 48;
+    let new_high = (low >> 16) as u32;
+    if let Some((first, rest)) = macs.split_first_chunk_mut::<8>() {
+        *first = new_low.to_le_bytes();
+        rest.copy_from_slice(&new_high.to_le_bytes());
     }
 }
 
@@ -328,16 +357,22 @@ mod tests {
         let frame = from_switch(0xc12b, 3, &inner, 64);
         let outer = Outer::parse(&frame).unwrap();
         assert_eq!(outer.place.source_port(), 0xc12b);
-        assert_eq!((outer.vni, outer.slot), (0x1234, 3));
+        assert_eq!((outer.vni, outer.slot()), (0x1234, 3));
         assert_eq!(
             (outer.src.to_be_bytes(), outer.dst.to_be_bytes()),
             (SWITCH, LD)
         );
         assert_eq!(&frame[outer.place.inner()], &inner[14..]);
-        assert_eq!(outer.owner(1), 0);
-        assert_eq!(outer.owner(2), 1);
-        assert_eq!(outer.owner(16), 11);
-        assert_eq!(outer.owner(3), 2);
+        assert_eq!(outer.shard(), 11);
+        let owner = |workers: u16| owners(workers)[outer.shard()];
+        assert_eq!((owner(1), owner(2), owner(3), owner(16)), (0, 1, 2, 11));
+    }
+
+    #[test]
+    fn swaps_addresses() {
+        let mut macs = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+        swap_macs(&mut macs);
+        assert_eq!(macs, [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
@@ -404,7 +439,7 @@ mod tests {
         frame.extend(&plain[34..]);
 
         let outer = Outer::parse(&frame).unwrap();
-        assert_eq!((outer.vni, outer.slot), (0x1234, 9));
+        assert_eq!((outer.vni, outer.slot()), (0x1234, 9));
         assert_eq!(&frame[outer.place.inner()], &inner[14..]);
         let end = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         assert_eq!(end, frame.len());

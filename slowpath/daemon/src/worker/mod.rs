@@ -23,7 +23,7 @@ use crate::drops::FrameDrop;
 use crate::io::{BURST, Burst, Packet, PacketIo};
 use crate::message::{Command, Event};
 use crate::report::{FrameCounters, Report};
-use crate::tunnel::{Outer, Place};
+use crate::tunnel::{Outer, Place, SHARDS, owners};
 
 pub use idle::Idle;
 
@@ -70,6 +70,8 @@ pub struct Worker<I: PacketIo, C: Clock> {
     /// This end of the tunnel and the switch's, in host order.
     vtep: u32,
     peer: u32,
+    /// Of each shard.
+    owners: [u16; SHARDS],
     configured: bool,
     opened: bool,
     frames: FrameCounters,
@@ -96,6 +98,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         let housekeeping = (clock.hz() / 1000 * HOUSEKEEPING_MS).max(1);
         Self {
             vtep: setup.vtep.to_bits(),
+            owners: owners(setup.workers),
             setup,
             io,
             clock,
@@ -211,7 +214,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                         packets.push(PacketIn {
                             data,
                             vni: outer.vni,
-                            slot: outer.slot,
+                            slot: outer.slot(),
                             hops,
                         });
                         places.push((i as u8, outer.place));
@@ -263,7 +266,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         if outer.src != self.peer {
             return Class::Drop(FrameDrop::UnknownPeer);
         }
-        let owner = outer.owner(self.setup.workers);
+        let owner = self.owners.get(outer.shard()).copied().unwrap_or(0);
         if owner != self.setup.worker {
             outer.place.set_hops(frame, 0);
             return Class::Other(owner);
