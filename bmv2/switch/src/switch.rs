@@ -355,6 +355,17 @@ impl Switch {
         self.digests.lock().clear();
     }
 
+    /// Runs what another switch runs, with all its state: how a pipeline that
+    /// was prepared on the side takes over in one step. Multicast groups and
+    /// clone sessions stay this switch's own. Bursts that have begun finish on
+    /// the old pipeline.
+    pub fn adopt(&self, other: &Self) {
+        let new = other.running();
+        *self.pipeline.write() = new;
+        self.generation.fetch_add(1, Ordering::Release);
+        self.digests.lock().clear();
+    }
+
     pub(crate) fn running(&self) -> Option<Arc<Pipeline>> {
         self.pipeline.read().clone()
     }
