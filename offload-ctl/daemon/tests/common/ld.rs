@@ -135,6 +135,11 @@ impl Ld {
         }
     }
 
+    /// Whether a message waits.
+    pub fn has_mail(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
     /// Nothing but news of switch and configuration comes within `ms`.
     pub async fn silent_for(&mut self, ms: u64) {
         let until = tokio::time::Instant::now() + Duration::from_millis(ms);
