@@ -64,16 +64,13 @@ pub struct Place {
 pub struct Outer {
     /// Where the headers are.
     pub place: Place,
-    /// VXLAN network identifier: the tenant, 0 for the public side.
-    pub vni: u32,
-    /// Steering slot, from the Group Policy ID. As wide as its place in memory,
-    /// so that it is read as it was written: half a word read as a whole one
-    /// waits for the store.
-    slot: u32,
-    /// The far end of the tunnel, an IPv4 address in host order.
-    pub src: u32,
-    /// This end of the tunnel, an IPv4 address in host order.
-    pub dst: u32,
+    /// VXLAN network identifier (bits 16 to 39) and steering slot (0 to 15). One
+    /// word, as `ends`: halves that were written apart and are then read as one
+    /// would have to wait for the stores.
+    tag: u64,
+    /// Far end (upper half) and near end of the tunnel, IPv4 addresses in host
+    /// order.
+    ends: u64,
 }
 
 /// Offset of the outer UDP header when the headers are plain.
@@ -117,10 +114,8 @@ impl Outer {
                 end: end as u16,
                 source_port: get_u16(h, L4),
             },
-            vni: get_u32(h, L4 + 12) >> 8,
-            slot: get_u16(h, L4 + 10).into(),
-            src: get_u32(h, 26),
-            dst: get_u32(h, 30),
+            tag: tag(get_u32(h, L4 + 12) >> 8, get_u16(h, L4 + 10)),
+            ends: ends(get_u32(h, 26), get_u32(h, 30)),
         })
     }
 
@@ -160,18 +155,30 @@ impl Outer {
                 end: offset(l4 + udp.len)?,
                 source_port: udp.src_port,
             },
-            vni: vxlan.vni,
-            slot: slot.into(),
-            src: ip.src.to_bits(),
-            dst: ip.dst.to_bits(),
+            tag: tag(vxlan.vni, slot),
+            ends: ends(ip.src.to_bits(), ip.dst.to_bits()),
         })
+    }
+
+    /// VXLAN network identifier: the tenant, 0 for the public side.
+    #[inline(always)]
+    #[must_use]
+    pub fn vni(&self) -> u32 {
+        (self.tag >> 16) as u32
     }
 
     /// Steering slot, from the Group Policy ID.
     #[inline(always)]
     #[must_use]
     pub fn slot(&self) -> u16 {
-        self.slot as u16
+        self.tag as u16
+    }
+
+    /// The two ends of the tunnel, as [`ends`] has them.
+    #[inline(always)]
+    #[must_use]
+    pub fn ends(&self) -> u64 {
+        self.ends
     }
 
     /// The shard of the packet's session, which says whose it is.
@@ -180,6 +187,18 @@ impl Outer {
     pub fn shard(&self) -> usize {
         usize::from(self.place.source_port & SHARD_MASK)
     }
+}
+
+/// The tunnel's far end and near end, IPv4 addresses in host order, in one word.
+#[inline(always)]
+#[must_use]
+pub const fn ends(far: u32, near: u32) -> u64 {
+    (far as u64) << 32 | near as u64
+}
+
+#[inline(always)]
+const fn tag(vni: u32, slot: u16) -> u64 {
+    (vni as u64) << 16 | slot as u64
 }
 
 /// The worker that owns each shard.
@@ -357,11 +376,8 @@ mod tests {
         let frame = from_switch(0xc12b, 3, &inner, 64);
         let outer = Outer::parse(&frame).unwrap();
         assert_eq!(outer.place.source_port(), 0xc12b);
-        assert_eq!((outer.vni, outer.slot()), (0x1234, 3));
-        assert_eq!(
-            (outer.src.to_be_bytes(), outer.dst.to_be_bytes()),
-            (SWITCH, LD)
-        );
+        assert_eq!((outer.vni(), outer.slot()), (0x1234, 3));
+        assert_eq!(outer.ends(), 0x0a03_0001_0a03_0002);
         assert_eq!(&frame[outer.place.inner()], &inner[14..]);
         assert_eq!(outer.shard(), 11);
         let owner = |workers: u16| owners(workers)[outer.shard()];
@@ -439,7 +455,7 @@ mod tests {
         frame.extend(&plain[34..]);
 
         let outer = Outer::parse(&frame).unwrap();
-        assert_eq!((outer.vni, outer.slot()), (0x1234, 9));
+        assert_eq!((outer.vni(), outer.slot()), (0x1234, 9));
         assert_eq!(&frame[outer.place.inner()], &inner[14..]);
         let end = outer.place.send_back(&mut frame, inner.len() - 14).unwrap();
         assert_eq!(end, frame.len());

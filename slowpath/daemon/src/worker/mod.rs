@@ -23,7 +23,7 @@ use crate::drops::FrameDrop;
 use crate::io::{BURST, Burst, Packet, PacketIo};
 use crate::message::{Command, Event};
 use crate::report::{FrameCounters, Report};
-use crate::tunnel::{Outer, Place, SHARDS, owners};
+use crate::tunnel::{Outer, Place, SHARDS, ends, owners};
 
 pub use idle::Idle;
 
@@ -67,13 +67,14 @@ pub struct Worker<I: PacketIo, C: Clock> {
     io: I,
     clock: C,
     engine: Engine,
-    /// This end of the tunnel and the switch's, in host order.
-    vtep: u32,
-    peer: u32,
+    /// The ends of the tunnel that frames must have.
+    ends: u64,
     /// Of each shard.
     owners: [u16; SHARDS],
     configured: bool,
     opened: bool,
+    /// Both of these.
+    ready: bool,
     frames: FrameCounters,
     tx: I::Burst,
     /// Of the frames in `tx`, by position: this LD's own answers.
@@ -97,15 +98,15 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
         let now = clock.now();
         let housekeeping = (clock.hz() / 1000 * HOUSEKEEPING_MS).max(1);
         Self {
-            vtep: setup.vtep.to_bits(),
             owners: owners(setup.workers),
             setup,
             io,
             clock,
             engine,
-            peer: 0,
+            ends: 0,
             configured: false,
             opened: false,
+            ready: false,
             frames: FrameCounters::default(),
             tx: I::Burst::default(),
             answers: 0,
@@ -213,7 +214,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                     if let Some(data) = packet.bytes_mut().get_mut(inner) {
                         packets.push(PacketIn {
                             data,
-                            vni: outer.vni,
+                            vni: outer.vni(),
                             slot: outer.slot(),
                             hops,
                         });
@@ -257,14 +258,8 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                 outer,
             };
         }
-        if outer.dst != self.vtep {
-            return Class::Drop(FrameDrop::WrongVtep);
-        }
-        if !(self.configured && self.opened) {
-            return Class::Drop(FrameDrop::NoConfiguration);
-        }
-        if outer.src != self.peer {
-            return Class::Drop(FrameDrop::UnknownPeer);
+        if !self.ready || outer.ends() != self.ends {
+            return Class::Drop(self.refuse(&outer));
         }
         let owner = self.owners.get(outer.shard()).copied().unwrap_or(0);
         if owner != self.setup.worker {
@@ -272,6 +267,18 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             return Class::Other(owner);
         }
         Class::Mine { outer, hops: 0 }
+    }
+
+    /// Why a tunnel frame is not taken.
+    #[cold]
+    fn refuse(&self, outer: &Outer) -> FrameDrop {
+        if outer.ends() as u32 != self.setup.vtep.to_bits() {
+            FrameDrop::WrongVtep
+        } else if !self.ready {
+            FrameDrop::NoConfiguration
+        } else {
+            FrameDrop::UnknownPeer
+        }
     }
 
     /// What the engine's verdict means for the frame.
@@ -405,7 +412,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             match command {
                 Command::Configure(config) => {
                     self.engine.set_snapshot(Arc::clone(&config.engine));
-                    self.peer = config.switch_vtep.to_bits();
+                    self.ends = ends(config.switch_vtep.to_bits(), self.setup.vtep.to_bits());
                     self.configured = true;
                     self.backlog.push_back(Event::Configured {
                         version: config.version,
@@ -445,6 +452,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
                 Command::Stop => return true,
             }
         }
+        self.ready = self.configured && self.opened;
         self.collect();
         // Some commands are carried out by housekeeping.
         self.next_housekeeping = 0;
@@ -472,7 +480,7 @@ impl<I: PacketIo, C: Clock> Worker<I, C> {
             worker: self.setup.worker.into(),
             ..v1::ExplainAnswer::default()
         };
-        if !(self.configured && self.opened) {
+        if !self.ready {
             answer.facts.push(
                 "the load director has no configuration yet and drops every packet".to_owned(),
             );
