@@ -62,7 +62,7 @@ pub(crate) struct Options {
     pub(crate) workers: u16,
 
     /// Packets that the kernel keeps for each port while the switch is busy.
-    #[arg(long, default_value_t = 4096, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    #[arg(long, default_value_t = 8192, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(64..=262_144))]
     pub(crate) rx_ring: u32,
 
     /// Look at the ports this often in vain before sleeping: lower latency for

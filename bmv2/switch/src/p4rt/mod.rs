@@ -16,6 +16,7 @@ mod packet_header;
 mod pipeline;
 mod profiles;
 mod read;
+mod reconcile;
 mod replication;
 mod rollback;
 mod server;

@@ -129,6 +129,18 @@ impl Replication {
         }
     }
 
+    /// Writes all entries to another switch, which has none.
+    pub(super) fn move_to(&mut self, switch: &Switch) -> Outcome<()> {
+        let old = std::mem::take(self);
+        for group in old.groups.into_values() {
+            self.write_group(switch, UpdateType::Insert, group)?;
+        }
+        for session in old.sessions.into_values() {
+            self.write_session(switch, UpdateType::Insert, session)?;
+        }
+        Ok(())
+    }
+
     /// Removes all entries from the switch.
     pub(super) fn clear(&mut self, switch: &Switch) {
         for group in switch.multicast_groups() {

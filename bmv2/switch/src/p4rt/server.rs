@@ -15,6 +15,8 @@ use super::arbitration::{Arbitration, StreamId, election_id, role_name};
 use super::digest::Digests;
 use super::fault::{Fault, Outcome, error_of};
 use super::pipeline::verify;
+use super::reconcile;
+use super::replication::Replication;
 use super::streams::Streams;
 use super::target::{Pipeline, Target};
 use super::{Mode, ServerConfig, write};
@@ -29,13 +31,20 @@ const MAX_ATOMIC: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Control {
     pub(super) committed: Option<Target>,
-    saved: Option<Saved>,
+    /// Saved with VERIFY_AND_SAVE, on a switch of its own: Read and Write refer
+    /// to it until it is committed.
+    saved: Option<Target>,
 }
 
-#[derive(Debug)]
-struct Saved {
-    pipeline: Pipeline,
-    program: Program,
+impl Control {
+    /// What Read and Write refer to.
+    pub(super) fn facing(&self) -> Option<&Target> {
+        self.saved.as_ref().or(self.committed.as_ref())
+    }
+
+    fn facing_mut(&mut self) -> Option<&mut Target> {
+        self.saved.as_mut().or(self.committed.as_mut())
+    }
 }
 
 /// Shared by the calls, the notifier and the packet path.
@@ -52,6 +61,8 @@ pub(super) struct Server {
     pub(super) digests: Mutex<Digests>,
     /// The committed pipeline, for those who must not wait for `control`.
     pub(super) pipeline: ArcSwapOption<Pipeline>,
+    /// The pipeline that Read and Write refer to.
+    pub(super) facing: ArcSwapOption<Pipeline>,
     pub(super) has_primary: AtomicBool,
     pub(super) plane: OnceLock<Weak<DataPlane>>,
 }
@@ -71,6 +82,7 @@ impl Server {
             streams: Streams::default(),
             digests: Mutex::default(),
             pipeline: ArcSwapOption::empty(),
+            facing: ArcSwapOption::empty(),
             has_primary: AtomicBool::new(false),
             plane: OnceLock::new(),
         }
@@ -120,7 +132,7 @@ impl Server {
         self.check_device(request.device_id)?;
         let mut control = self.control.write();
         self.authorize(&request.role, request.role_id, request.election_id.as_ref())?;
-        let target = control.committed.as_mut().ok_or_else(no_pipeline)?;
+        let target = control.facing_mut().ok_or_else(no_pipeline)?;
         let now = self.clock.now();
         let outcomes = match Atomicity::try_from(request.atomicity) {
             Ok(Atomicity::ContinueOnError) => write::execute(target, now, request.updates),
@@ -167,12 +179,7 @@ impl Server {
             }
             let mut control = self.control.write();
             authorize()?;
-            let saved = control
-                .saved
-                .take()
-                .ok_or_else(|| Status::not_found("no config was saved with VERIFY_AND_SAVE"))?;
-            self.commit(&mut control, saved.pipeline, saved.program);
-            return Ok(());
+            return Ok(self.commit_saved(&mut control)?);
         }
         // Loading takes a while: not under the lock.
         let (pipeline, program) = verify(request.config)?;
@@ -187,7 +194,7 @@ impl Server {
             request.election_id,
         )?;
         match action {
-            Action::VerifyAndSave => control.saved = Some(Saved { pipeline, program }),
+            Action::VerifyAndSave => self.save(&mut control, pipeline, program),
             Action::ReconcileAndCommit => self.reconcile(&mut control, pipeline, program)?,
             _ => self.commit(&mut control, pipeline, program),
         }
@@ -202,9 +209,8 @@ impl Server {
     }
 
     fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
-        let pipeline = Arc::new(pipeline);
         self.switch.install(program);
-        let mut target = Target::new(Arc::clone(&self.switch), Arc::clone(&pipeline));
+        let mut target = Target::new(Arc::clone(&self.switch), Arc::new(pipeline));
         match self.config.mode {
             // The specification: forwarding state is cleared.
             Mode::Strict => Arc::make_mut(&mut target.replication).clear(&self.switch),
@@ -214,34 +220,78 @@ impl Server {
                 }
             }
         }
+        self.committed(control, target);
+    }
+
+    /// Makes a target whose pipeline already runs the committed one.
+    fn committed(&self, control: &mut Control, target: Target) {
+        let pipeline = Arc::clone(&target.pipeline);
         control.committed = Some(target);
         control.saved = None;
         self.digests.lock().clear();
-        self.pipeline.store(Some(pipeline));
+        self.pipeline.store(Some(Arc::clone(&pipeline)));
+        self.facing.store(Some(pipeline));
         tracing::info!("pipeline committed");
     }
 
+    fn save(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
+        let shadow = Switch::new(self.switch.config().clone());
+        shadow.install(program);
+        let target = Target::new(shadow, Arc::new(pipeline));
+        self.facing.store(Some(Arc::clone(&target.pipeline)));
+        control.saved = Some(target);
+    }
+
+    /// COMMIT: the saved pipeline runs, with what was written to it since.
+    fn commit_saved(&self, control: &mut Control) -> Outcome<()> {
+        let mut target = control
+            .saved
+            .take()
+            .ok_or_else(|| Fault::not_found("no config was saved with VERIFY_AND_SAVE"))?;
+        self.switch.adopt(&target.switch);
+        target.switch = Arc::clone(&self.switch);
+        if let (Mode::Compat, Some(old)) = (self.config.mode, &control.committed) {
+            target.replication = Arc::clone(&old.replication);
+        } else {
+            Replication::default().clear(&self.switch);
+            Arc::make_mut(&mut target.replication).move_to(&self.switch)?;
+        }
+        self.committed(control, target);
+        Ok(())
+    }
+
+    /// RECONCILE_AND_COMMIT: the same program keeps everything in place;
+    /// another one takes over what the old one has.
     fn reconcile(
         &self,
         control: &mut Control,
         pipeline: Pipeline,
         program: Program,
     ) -> Outcome<()> {
-        let Some(target) = control.committed.as_mut() else {
+        let Some(old) = control.committed.as_mut() else {
             self.commit(control, pipeline, program);
             return Ok(());
         };
-        let same = target.pipeline.device_config == pipeline.device_config
-            && target.pipeline.p4info == pipeline.p4info;
-        if !same {
-            return Err(Fault::unimplemented(
-                "RECONCILE_AND_COMMIT with another program is not supported yet",
-            ));
+        let same = old.pipeline.device_config == pipeline.device_config
+            && old.pipeline.p4info == pipeline.p4info;
+        if same {
+            let pipeline = Arc::new(pipeline);
+            old.pipeline = Arc::clone(&pipeline);
+            control.saved = None;
+            self.pipeline.store(Some(Arc::clone(&pipeline)));
+            self.facing.store(Some(pipeline));
+            return Ok(());
         }
-        let pipeline = Arc::new(pipeline);
-        target.pipeline = Arc::clone(&pipeline);
-        control.saved = None;
-        self.pipeline.store(Some(pipeline));
+        let now = self.clock.now();
+        let mut target = reconcile::prepare(old, pipeline, program, now)?;
+        let plane = self.plane.get().and_then(Weak::upgrade);
+        let paused = plane.as_ref().map(|plane| plane.pause());
+        reconcile::copy_counters(old, &mut target, now)?;
+        self.switch.adopt(&target.switch);
+        drop(paused);
+        target.switch = Arc::clone(&self.switch);
+        target.replication = Arc::clone(&old.replication);
+        self.committed(control, target);
         Ok(())
     }
 
@@ -254,9 +304,7 @@ impl Server {
         let kind = ResponseType::try_from(request.response_type)
             .map_err(|_| Fault::invalid("the response_type is unknown"))?;
         let control = self.control.read();
-        let saved = control.saved.as_ref().map(|saved| &saved.pipeline);
-        let committed = control.committed.as_ref().map(|t| t.pipeline.as_ref());
-        let Some(pipeline) = saved.or(committed) else {
+        let Some(pipeline) = control.facing().map(|target| &target.pipeline) else {
             return match self.config.mode {
                 Mode::Strict => Ok(p4::GetForwardingPipelineConfigResponse { config: None }),
                 Mode::Compat => Err(Fault::new(

@@ -73,7 +73,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         self.server.check_device(request.device_id)?;
-        if self.server.control.read().committed.is_none() {
+        if self.server.control.read().facing().is_none() {
             return Err(no_pipeline().into());
         }
         let (sender, receiver) = mpsc::channel(4);
@@ -214,7 +214,7 @@ type Sender = mpsc::Sender<Result<p4::ReadResponse, Status>>;
 /// that were made meanwhile.
 fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
     let control = server.control.read();
-    let Some(target) = control.committed.clone() else {
+    let Some(target) = control.facing().cloned() else {
         let _ = sender.blocking_send(Err(no_pipeline().into()));
         return;
     };
@@ -291,7 +291,7 @@ impl Chunks<'_> {
                 return;
             }
         }
-        let current = self.server.pipeline.load();
+        let current = self.server.facing.load();
         let same = current
             .as_ref()
             .is_some_and(|current| Arc::ptr_eq(current, &self.target.pipeline));

@@ -80,7 +80,7 @@ impl Default for DataPlaneConfig {
     fn default() -> Self {
         Self {
             workers: 1,
-            ring_frames: 4096,
+            ring_frames: 8192,
             spins: 0,
         }
     }

@@ -1,6 +1,8 @@
 // A program with one of everything that P4Runtime can reach, for the tests of
-// the P4Runtime server. Compiled by:
+// the P4Runtime server; with -DNEXT its successor, which adds a table, swaps
+// the parameters of an action and drops a table. Compiled by:
 //   p4c-bm2-ss --std p4-16 --p4runtime-files p4rt.p4info.txtpb -o p4rt.json p4rt.p4
+//   p4c-bm2-ss --std p4-16 -DNEXT --p4runtime-files next.p4info.txtpb -o next.json p4rt.p4
 #include <core.p4>
 #include <v1model.p4>
 
@@ -117,7 +119,11 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta,
         acl_meter.read(colour);
     }
 
+#ifdef NEXT
+    action set_nexthop(bit<48> dst, bit<9> port) {
+#else
     action set_nexthop(bit<9> port, bit<48> dst) {
+#endif
         std.egress_spec = port;
         hdr.ethernet.dst = dst;
     }
@@ -141,12 +147,21 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta,
         size = 1048576;
     }
 
+#ifdef NEXT
+    table types {
+        key = { hdr.ethernet.type: exact; }
+        actions = { drop; NoAction; }
+        default_action = NoAction();
+        size = 16;
+    }
+#else
     table smac {
         key = { hdr.ethernet.src: exact; }
         actions = { learn; NoAction; }
         default_action = NoAction();
         size = 1024;
     }
+#endif
 
     // Ternary, range and optional, with a direct meter.
     table acl {
@@ -191,7 +206,11 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta,
             port_rx.count((bit<32>) std.ingress_port);
             port_meter.execute_meter((bit<32>) std.ingress_port, colour);
             last_len.write((bit<32>) std.ingress_port, (bit<32>) std.packet_length);
+#ifdef NEXT
+            types.apply();
+#else
             smac.apply();
+#endif
             if (l2.apply().miss) {
                 if (hdr.ipv4.isValid()) {
                     classes.apply();

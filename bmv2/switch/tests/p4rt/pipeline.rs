@@ -162,3 +162,142 @@ async fn a_broken_program_is_refused() {
         );
     }
 }
+
+/// Writes and reads refer to a saved program until it is committed; packets do
+/// not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saved_program_is_written_before_it_runs() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    c.write(vec![entry::insert(l2(1, 2))]).await.unwrap();
+    c.set_pipeline(Action::VerifyAndSave, Some(next_config(2)))
+        .await
+        .unwrap();
+    assert_eq!(
+        get(&mut c, ResponseType::CookieOnly)
+            .await
+            .unwrap()
+            .cookie
+            .unwrap()
+            .cookie,
+        2
+    );
+    // The saved program starts empty.
+    assert_eq!(c.write_one(entry::delete(l2(1, 2))).await, Code::NotFound);
+    c.write(vec![entry::insert(l2(1, 3))]).await.unwrap();
+    assert_eq!(c.read_entries(l2(1, 0)).await, [l2(1, 3)]);
+    bed.send(1, &frame(1, 9));
+    assert!(bed.receive(2).await.is_some());
+    c.set_pipeline(Action::Commit, None).await.unwrap();
+    assert_eq!(c.read_entries(l2(1, 0)).await, [l2(1, 3)]);
+    bed.send(1, &frame(1, 9));
+    assert!(bed.receive(3).await.is_some());
+    assert!(bed.ports[1].try_receive().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_program_takes_over_the_state() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let mut kept = l2(1, 2);
+    kept.controller_metadata = 5;
+    kept.idle_timeout_ns = 60_000_000_000;
+    let default = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        is_default_action: true,
+        action: Some(action("NoAction", &[])),
+        ..Default::default()
+    };
+    let nexthop = |params: &[u128]| match action("MyIngress.set_nexthop", params).r#type {
+        Some(p4::table_action::Type::Action(action)) => action,
+        other => panic!("{other:?}"),
+    };
+    let route = |params: &[u128]| p4::TableEntry {
+        table_id: table_id("MyIngress.routes"),
+        r#match: vec![entry::lpm(1, 0x0a00_0000, 8, 32).unwrap()],
+        action: Some(p4::TableAction {
+            r#type: Some(p4::table_action::Type::ActionProfileActionSet(
+                p4::ActionProfileActionSet {
+                    action_profile_actions: vec![p4::ActionProfileAction {
+                        action: Some(nexthop(params)),
+                        weight: 1,
+                        watch_kind: None,
+                    }],
+                    ..Default::default()
+                },
+            )),
+        }),
+        ..Default::default()
+    };
+    let group = p4::MulticastGroupEntry {
+        multicast_group_id: 1,
+        replicas: vec![],
+        metadata: vec![1],
+    };
+    c.write(vec![
+        entry::insert(kept.clone()),
+        entry::modify(default.clone()),
+        entry::insert(route(&[3, 0x99])),
+        entry::insert(group),
+    ])
+    .await
+    .unwrap();
+    bed.send(1, &frame(1, 9));
+    assert!(bed.receive(2).await.is_some());
+
+    // State in a table that the successor does not have: refused, untouched.
+    let learned = p4::TableEntry {
+        table_id: table_id("MyIngress.smac"),
+        r#match: vec![entry::exact(1, 1)],
+        action: Some(action("NoAction", &[])),
+        ..Default::default()
+    };
+    c.write(vec![entry::insert(learned.clone())]).await.unwrap();
+    let error = c
+        .set_pipeline(Action::ReconcileAndCommit, Some(next_config(2)))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(error.message().contains("MyIngress.smac"), "{error}");
+    assert_eq!(c.read_entries(learned.clone()).await, [learned.clone()]);
+    c.write(vec![entry::delete(learned)]).await.unwrap();
+
+    c.set_pipeline(Action::ReconcileAndCommit, Some(next_config(3)))
+        .await
+        .unwrap();
+    let mut query = l2(1, 0);
+    query.counter_data = Some(p4::CounterData::default());
+    kept.counter_data = Some(p4::CounterData {
+        packet_count: 1,
+        byte_count: 64,
+    });
+    assert_eq!(c.read_entries(query).await, [kept]);
+    assert_eq!(c.read_entries(default.clone()).await, [default]);
+    // The parameters are the other way round now.
+    assert_eq!(c.read_entries(route(&[])).await, [route(&[0x99, 3])]);
+    let groups = c.read(p4::MulticastGroupEntry::default()).await.unwrap();
+    assert_eq!(groups.len(), 1);
+    bed.send(1, &frame(1, 9));
+    assert!(bed.receive(2).await.is_some());
+    bed.send(1, &ipv4(0x0a01_0203, 0x0a00_0001, 17, 1));
+    let routed = bed.receive(3).await.unwrap();
+    assert_eq!(routed[..6], [0, 0, 0, 0, 0, 0x99]);
+}
+
+/// The pipeline that this repository exists for.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateway_is_accepted() {
+    let build = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/build");
+    let p4info = std::path::Path::new(build).join("gateway.p4info.txtpb");
+    let gateway = p4::ForwardingPipelineConfig {
+        p4info: Some(p4runtime_proto::p4info::read(&p4info).unwrap()),
+        p4_device_config: std::fs::read(format!("{build}/gateway.json")).unwrap(),
+        cookie: None,
+    };
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    c.set_pipeline(Action::VerifyAndCommit, Some(gateway.clone()))
+        .await
+        .unwrap();
+    assert_eq!(get(&mut c, ResponseType::All).await, Some(gateway));
+}

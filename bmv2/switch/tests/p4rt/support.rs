@@ -24,6 +24,9 @@ pub(crate) const DEVICE: u64 = 1;
 pub(crate) const CPU_PORT: u16 = 510;
 pub(crate) const JSON: &str = include_str!("../../testdata/p4rt/p4rt.json");
 pub(crate) const P4INFO: &str = include_str!("../../testdata/p4rt/p4rt.p4info.txtpb");
+/// The successor of the program.
+const NEXT_JSON: &str = include_str!("../../testdata/p4rt/next.json");
+const NEXT_P4INFO: &str = include_str!("../../testdata/p4rt/next.p4info.txtpb");
 /// Long enough for anything that should happen at once.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
@@ -36,6 +39,16 @@ pub(crate) fn config(cookie: u64) -> p4::ForwardingPipelineConfig {
     p4::ForwardingPipelineConfig {
         p4info: Some(info().clone()),
         p4_device_config: JSON.into(),
+        cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie }),
+    }
+}
+
+/// The successor of the program: it has a table `types`, no table `smac`, and
+/// the parameters of `set_nexthop` the other way round.
+pub(crate) fn next_config(cookie: u64) -> p4::ForwardingPipelineConfig {
+    p4::ForwardingPipelineConfig {
+        p4info: Some(p4info::from_text(NEXT_P4INFO).unwrap()),
+        p4_device_config: NEXT_JSON.into(),
         cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie }),
     }
 }
