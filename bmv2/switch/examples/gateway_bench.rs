@@ -3,10 +3,10 @@
 //! `gateway_bench [FLOWS] [PAYLOAD BYTES] [PACKETS]`
 
 #[path = "../tests/core/build.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, clippy::unwrap_used)]
 mod build;
 #[path = "../tests/core/gateway.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, clippy::unwrap_used)]
 mod gateway;
 
 use softswitch::{Output, Timestamp};

@@ -28,7 +28,7 @@ pub(crate) fn run_body<T: Tracer>(
         at = match prim {
             Prim::Jump(to) => *to as usize,
             Prim::JumpIfFalse(cond, to) => {
-                if cond.eval(env.view(st)) {
+                if cond.eval(&env.view(st)) {
                     at + 1
                 } else {
                     *to as usize
@@ -49,7 +49,7 @@ pub(crate) fn run_body<T: Tracer>(
 
 #[inline]
 fn word(env: &Env<'_>, st: &State, n: &Num<u64>) -> u64 {
-    n.eval(env.view(st))
+    n.eval(&env.view(st))
 }
 
 #[inline]
@@ -65,10 +65,10 @@ fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
             store64(&mut st.image, *to, v);
         }
         Prim::Set128(to, n) => {
-            let v = n.eval(env.view(st));
+            let v = n.eval(&env.view(st));
             store128(&mut st.image, *to, v);
         }
-        Prim::SetAny(place, value) => set_any(env, st, place, value),
+        Prim::SetAny(p) => set_any(env, st, &p.0, &p.1),
         Prim::Count(counter, index) => {
             let i = word(env, st, index);
             if let Some(c) = env.counters.get(*counter as usize) {
@@ -76,12 +76,12 @@ fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
             }
         }
         Prim::AddHeader(sel) => {
-            if let Some(h) = sel.resolve(env.view(st)) {
+            if let Some(h) = sel.resolve(&env.view(st)) {
                 add_header(env, st, h);
             }
         }
         Prim::RemoveHeader(sel) => {
-            if let Some(h) = sel.resolve(env.view(st)) {
+            if let Some(h) = sel.resolve(&env.view(st)) {
                 remove_header(env, st, h);
             }
         }
@@ -90,9 +90,9 @@ fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
             st.set_optional(env.ir.standard.mcast_grp, 0);
         }
         Prim::Exit => st.exit = true,
-        Prim::AssignHeader(to, from) => {
-            let v = env.view(st);
-            if let (Some(to), Some(from)) = (to.resolve(v), from.resolve(v)) {
+        Prim::AssignHeader(p) => {
+            let v = &env.view(st);
+            if let (Some(to), Some(from)) = (p.0.resolve(v), p.1.resolve(v)) {
                 assign_header(env, st, to, from);
             }
         }
@@ -104,7 +104,8 @@ fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
 #[inline(never)]
 fn rare<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr: &mut T) {
     match prim {
-        Prim::SetRegister(register, index, value) | Prim::RegisterWrite(register, index, value) => {
+        Prim::SetRegister(register, p) | Prim::RegisterWrite(register, p) => {
+            let (index, value) = &**p;
             let i = word(env, st, index);
             if let Some(r) = env.registers.get(*register) {
                 let done = match value {
@@ -112,11 +113,12 @@ fn rare<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
                     _ => false,
                 };
                 if !done {
-                    r.write(i, value.eval(env.view(st)));
+                    r.write(i, value.eval(&env.view(st)));
                 }
             }
         }
-        Prim::RegisterRead(place, register, index) => {
+        Prim::RegisterRead(register, p) => {
+            let (place, index) = &**p;
             let i = word(env, st, index);
             let Some(r) = env.registers.get(*register) else {
                 return;
@@ -129,16 +131,17 @@ fn rare<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
         }
         Prim::AssignVar(to, from) => assign_var(env, st, *to, *from),
         Prim::AssignStack(to, from) => assign_stack(env, st, *to, *from),
-        Prim::AssignUnion(to, from) => {
-            let v = env.view(st);
-            if let (Some(to), Some(from)) = (to.resolve(v), from.resolve(v)) {
+        Prim::AssignUnion(p) => {
+            let v = &env.view(st);
+            if let (Some(to), Some(from)) = (p.0.resolve(v), p.1.resolve(v)) {
                 assign_union(env, st, to, from);
             }
         }
         Prim::AssignUnionStack(to, from) => assign_union_stack(env, st, *to, *from),
         Prim::Push(stack, by) => shift(env, st, *stack, *by as usize, true),
         Prim::Pop(stack, by) => shift(env, st, *stack, *by as usize, false),
-        Prim::Meter(meter, index, place) => {
+        Prim::Meter(meter, p) => {
+            let (index, place) = &**p;
             let i = word(env, st, index);
             let bytes = u64::from(st.ingress_length);
             if let Some(m) = env.meters.get(*meter as usize)
@@ -148,33 +151,28 @@ fn rare<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
                 set_small(env, st, place, i128::from(colour));
             }
         }
-        Prim::Hash {
-            dst,
-            base,
-            calc: id,
-            max,
-        } => {
-            let Some(calculation) = env.ir.calcs.get(*id as usize) else {
+        Prim::Hash(p) => {
+            let Some(calculation) = env.ir.calcs.get(p.calc as usize) else {
                 return;
             };
-            let (base, max) = (word(env, st, base), word(env, st, max));
+            let (base, max) = (word(env, st, &p.base), word(env, st, &p.max));
             let h = calc::compute(env, st, calculation, packet);
             let v = (h % max.max(1)).wrapping_add(base);
-            set_small(env, st, dst, i128::from(v));
+            set_small(env, st, &p.dst, i128::from(v));
         }
-        Prim::Random { dst, low, high } => {
-            let (low, high) = (word(env, st, low), word(env, st, high));
+        Prim::Random(p) => {
+            let (low, high) = (word(env, st, &p.low), word(env, st, &p.high));
             if low > high {
                 return;
             }
             let span = u128::from(high - low) + 1;
             // The high half of a product spreads evenly over the span.
             let part = (u128::from(st.random()) * span) >> 64;
-            set_small(env, st, dst, i128::from(low) + part as i128);
+            set_small(env, st, &p.dst, i128::from(low) + part as i128);
         }
-        Prim::Clone { session, fields } => {
-            let session = word(env, st, session) & SESSION_MASK;
-            let fields = word(env, st, fields) & 0xffff;
+        Prim::Clone(p) => {
+            let session = word(env, st, &p.0) & SESSION_MASK;
+            let fields = word(env, st, &p.1) & 0xffff;
             st.requests.clone = Some((session as u16, fields as u32));
         }
         Prim::Resubmit(fields) => {
@@ -192,13 +190,13 @@ fn rare<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
         }
         Prim::Log(id) => {
             if let Some(m) = env.ir.log.get(*id as usize) {
-                let values: Vec<BigInt> = m.args.iter().map(|a| a.eval(env.view(st))).collect();
+                let values: Vec<BigInt> = m.args.iter().map(|a| a.eval(&env.view(st))).collect();
                 let text = format_log(&m.format, &values);
                 tracing::info!(target: "softswitch::log_msg", "{text}");
                 tr.event(|| TraceEvent::Log { text });
             }
         }
-        Prim::Assert(cond, id) if !cond.eval(env.view(st)) => {
+        Prim::Assert(cond, id) if !cond.eval(&env.view(st)) => {
             if let Some(m) = env.ir.log.get(*id as usize) {
                 tracing::warn!(target: "softswitch::assert", "{}", m.format);
             }
@@ -231,17 +229,17 @@ fn format_log(format: &str, values: &[BigInt]) -> String {
 }
 
 fn set_any(env: &Env<'_>, st: &mut State, place: &FieldPlace, value: &Value) {
-    match value.eval_small(env.view(st)) {
+    match value.eval_small(&env.view(st)) {
         Some(v) => set_small(env, st, place, v),
         None => {
-            let v = value.eval(env.view(st));
+            let v = value.eval(&env.view(st));
             set_big(env, st, place, v);
         }
     }
 }
 
 fn set_small(env: &Env<'_>, st: &mut State, place: &FieldPlace, value: i128) {
-    if let Some(f) = place.resolve(env.view(st))
+    if let Some(f) = place.resolve(&env.view(st))
         && f.kind == FieldKind::Plain
     {
         write_small(st, f, value);
@@ -249,7 +247,7 @@ fn set_small(env: &Env<'_>, st: &mut State, place: &FieldPlace, value: i128) {
 }
 
 fn set_big(env: &Env<'_>, st: &mut State, place: &FieldPlace, value: BigInt) {
-    if let Some(f) = place.resolve(env.view(st))
+    if let Some(f) = place.resolve(&env.view(st))
         && f.kind == FieldKind::Plain
     {
         write_field(st, f, value);

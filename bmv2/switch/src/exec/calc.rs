@@ -71,7 +71,7 @@ fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Ve
 }
 
 fn applies(env: &Env<'_>, st: &State, c: &Checksum) -> bool {
-    c.cond.as_ref().is_none_or(|cond| cond.eval(env.view(st)))
+    c.cond.as_ref().is_none_or(|cond| cond.eval(&env.view(st)))
 }
 
 /// Compares a checksum with its field; a difference only sets a flag.

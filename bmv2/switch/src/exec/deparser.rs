@@ -17,8 +17,19 @@ pub(crate) fn run<T: Tracer>(
         action::run_body(env, st, &env.ir.deparser.body, packet, tr);
     }
     for &h in &env.ir.deparser.order {
-        if let (true, Some(header)) = (st.is_valid(h), env.ir.headers.get(usize::from(h))) {
-            parts(env.ir, st, header, h, |part| out.extend_from_slice(part));
+        if !st.is_valid(h) {
+            continue;
+        }
+        match env.ir.wires.get(usize::from(h)) {
+            Some(w) if !w.variable => {
+                let (from, to) = (w.offset as usize, (w.offset + w.fixed) as usize);
+                out.extend_from_slice(st.image.get(from..to).unwrap_or(&[]));
+            }
+            _ => {
+                if let Some(header) = env.ir.headers.get(usize::from(h)) {
+                    parts(env.ir, st, header, h, |part| out.extend_from_slice(part));
+                }
+            }
         }
     }
     out.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));

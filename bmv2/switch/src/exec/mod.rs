@@ -99,8 +99,8 @@ impl State {
         self.image.fill(0);
         self.varbit.fill(0);
         self.next.fill(0);
-        for (v, h) in self.valid.iter_mut().zip(&ir.headers) {
-            *v = h.metadata;
+        if self.valid.len() == ir.initially_valid.len() {
+            self.valid.copy_from_slice(&ir.initially_valid);
         }
         self.fault.set(None);
         self.requests = Requests::default();
@@ -155,7 +155,7 @@ impl State {
     /// Makes a header valid; the other members of its union become invalid.
     #[inline]
     pub(crate) fn set_valid(&mut self, ir: &Ir, h: HeaderId) {
-        if let Some(u) = ir.headers.get(usize::from(h)).and_then(|h| h.union)
+        if let Some(u) = ir.wires.get(usize::from(h)).and_then(|h| h.union)
             && let Some(u) = ir.unions.get(usize::from(u))
         {
             for &other in &u.headers {

@@ -1,7 +1,7 @@
 //! The parser: extracts headers along its states.
 
 use super::{Env, State, action};
-use crate::ir::bits::{Loc, copy_bits, load64, read_bits};
+use crate::ir::bits::{copy_bits, load64, read_bits};
 use crate::ir::expr::{read_field, write_field};
 use crate::ir::{
     END, Field, FieldKind, HeaderId, Lookahead, ParserOp, Select, SelectPart, SelectSource,
@@ -189,7 +189,7 @@ fn step<T: Tracer>(
     match op {
         ParserOp::Extract(h) => extract(env, st, c, *h, tr),
         ParserOp::ExtractVar(h, bits) => {
-            let bits = bits.eval(env.view(st));
+            let bits = bits.eval(&env.view(st));
             extract_var(env, st, c, *h, bits, tr)
         }
         ParserOp::ExtractStack(s) => {
@@ -200,7 +200,7 @@ fn step<T: Tracer>(
         }
         ParserOp::ExtractVarStack(s, bits) => {
             let h = next_of_stack(env, st, *s)?;
-            let bits = bits.eval(env.view(st));
+            let bits = bits.eval(&env.view(st));
             extract_var(env, st, c, h, bits, tr)?;
             st.set_next_index(*s, st.next_index(*s) + 1);
             Ok(())
@@ -215,7 +215,7 @@ fn step<T: Tracer>(
         ParserOp::ExtractVarUnionStack(s, m, bits) => {
             let h = union_member(env, *s, st.next_index(*s) as usize, *m)
                 .ok_or(env.ir.errors.stack_out_of_bounds)?;
-            let bits = bits.eval(env.view(st));
+            let bits = bits.eval(&env.view(st));
             extract_var(env, st, c, h, bits, tr)?;
             st.set_next_index(*s, st.next_index(*s) + 1);
             Ok(())
@@ -226,7 +226,7 @@ fn step<T: Tracer>(
             Ok(())
         }
         ParserOp::Advance(bits) => {
-            let bits = bits.eval(env.view(st));
+            let bits = bits.eval(&env.view(st));
             if !bits.is_multiple_of(8) {
                 return Err(env.ir.errors.parser_invalid_argument);
             }
@@ -238,7 +238,7 @@ fn step<T: Tracer>(
             Ok(())
         }
         ParserOp::Verify(cond, error) => {
-            let v = env.view(st);
+            let v = &env.view(st);
             if cond.eval(v) {
                 return Ok(());
             }
@@ -269,20 +269,25 @@ fn extract<T: Tracer>(
     tr: &mut T,
 ) -> Result<(), u32> {
     let too_short = env.ir.errors.packet_too_short;
-    let header = env.ir.headers.get(usize::from(h)).ok_or(too_short)?;
-    let len = header.fixed as usize;
+    let wire = env.ir.wires.get(usize::from(h)).ok_or(too_short)?;
+    let len = wire.fixed as usize;
     let bytes = c.rest().get(..len).ok_or(too_short)?;
-    let from = header.offset as usize;
+    let from = wire.offset as usize;
     if let Some(to) = st.image.get_mut(from..from + len) {
         to.copy_from_slice(bytes);
     }
     c.at += len;
     st.set_valid(env.ir, h);
     tr.event(|| TraceEvent::Extracted {
-        header: header.name.clone(),
+        header: header_name(env, h),
         bytes: len,
     });
     Ok(())
+}
+
+fn header_name(env: &Env<'_>, h: HeaderId) -> String {
+    let header = env.ir.headers.get(usize::from(h));
+    header.map_or_else(String::new, |h| h.name.clone())
 }
 
 fn extract_var<T: Tracer>(
@@ -346,7 +351,7 @@ fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {
         copy_bits(&mut st.image, bit, rest, l.bit as usize, width);
     } else if l.width <= 64
         && !f.saturating
-        && let Some(loc) = Loc::new(f.bit, f.width)
+        && let Some(loc) = f.loc()
     {
         let bits = read_bits(rest, l.bit as usize, l.width as usize);
         crate::ir::bits::store64(&mut st.image, loc, bits);
@@ -362,6 +367,7 @@ fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {
             width: l.width,
             signed: false,
             saturating: false,
+            word: false,
             ..f
         };
         let value = read_field(&wide, source);

@@ -23,15 +23,15 @@ pub(crate) fn run<T: Tracer>(
     // Graphs have no loops (checked when loaded), so this ends.
     while let Some(n) = env.ir.nodes.get(node as usize) {
         node = match n {
-            Node::If {
-                name,
-                cond,
-                yes,
-                no,
-            } => {
-                let value = cond.eval(env.view(st));
+            Node::If { cond, yes, no } => {
+                let value = cond.eval(&env.view(st));
                 tr.event(|| TraceEvent::Condition {
-                    name: name.clone(),
+                    name: env
+                        .ir
+                        .node_names
+                        .get(node as usize)
+                        .cloned()
+                        .unwrap_or_default(),
                     value,
                 });
                 if value { *yes } else { *no }

@@ -18,6 +18,8 @@ pub(crate) struct Loc {
     /// Bytes that the load takes: 1, 2, 4, 8 or 16.
     pub(crate) load: u8,
     pub(crate) width: u8,
+    /// The rest of the word is always zero: a store need not keep it.
+    pub(crate) alone: bool,
 }
 
 impl Loc {
@@ -42,6 +44,20 @@ impl Loc {
             shift: u8::try_from(u32::from(load) * 8 - used).ok()?,
             load,
             width: u8::try_from(width).ok()?,
+            alone: false,
+        })
+    }
+
+    /// The location of `width` bits at bit offset `bit` within one aligned
+    /// 64-bit word: always the same kind of load.
+    pub(crate) fn in_word(bit: u32, width: u32, alone: bool) -> Option<Self> {
+        let word = bit / 64;
+        Some(Self {
+            byte: word * 8,
+            shift: u8::try_from((word * 64 + 64).checked_sub(bit + width)?).ok()?,
+            load: 8,
+            width: u8::try_from(width).ok()?,
+            alone,
         })
     }
 
@@ -91,18 +107,26 @@ macro_rules! store {
     }};
 }
 
+/// [`mask64`] for widths from 1 to 64.
+#[inline(always)]
+fn low_mask(width: u8) -> u64 {
+    u64::MAX >> (64u32.wrapping_sub(u32::from(width)) & 63)
+}
+
 /// Loads a field; the low 64 bits of it if it is wider.
 #[inline(always)]
 pub(crate) fn load64(image: &[u8], loc: Loc) -> u64 {
     let byte = loc.byte as usize;
+    if loc.load == 8 {
+        return (load!(image, byte, u64) >> loc.shift) & low_mask(loc.width);
+    }
     let raw = match loc.load {
         1 => u64::from(load!(image, byte, u8)),
         2 => u64::from(load!(image, byte, u16)),
         4 => u64::from(load!(image, byte, u32)),
-        8 => load!(image, byte, u64),
         _ => return load128(image, loc) as u64,
     };
-    (raw >> loc.shift) & mask64(u32::from(loc.width))
+    (raw >> loc.shift) & low_mask(loc.width)
 }
 
 /// Loads a field.
@@ -118,6 +142,10 @@ pub(crate) fn load128(image: &[u8], loc: Loc) -> u128 {
 #[inline(always)]
 pub(crate) fn store64(image: &mut [u8], loc: Loc, value: u64) {
     let byte = loc.byte as usize;
+    if loc.alone {
+        store!(image, byte, u64, value & low_mask(loc.width));
+        return;
+    }
     let mask = mask64(u32::from(loc.width));
     macro_rules! put {
         ($ty:ty) => {{

@@ -178,7 +178,7 @@ pub(crate) enum Num<W> {
 impl<W: Word> Num<W> {
     /// The value.
     #[inline]
-    pub(crate) fn eval(&self, v: View<'_>) -> W {
+    pub(crate) fn eval(&self, v: &View<'_>) -> W {
         match self {
             Self::Const(c) => *c,
             Self::Field(loc) => W::load(&v.state.image, *loc),
@@ -187,7 +187,7 @@ impl<W: Word> Num<W> {
         }
     }
 
-    fn eval_node(&self, v: View<'_>) -> W {
+    fn eval_node(&self, v: &View<'_>) -> W {
         match self {
             Self::Const(c) => *c,
             Self::Field(loc) => W::load(&v.state.image, *loc),
@@ -221,7 +221,7 @@ impl<W: Word> Num<W> {
                 Some(f) if f.kind == FieldKind::Valid => {
                     W::from_u64(u64::from(v.state.is_valid(f.header)))
                 }
-                Some(f) => match Loc::new(f.bit, f.width) {
+                Some(f) => match f.loc() {
                     Some(loc) => {
                         let raw = W::load(&v.state.image, loc);
                         if f.signed { raw.extend(f.width) } else { raw }
@@ -292,11 +292,16 @@ pub(crate) enum Cond {
     Const(bool),
     Valid(HeaderId),
     ValidSel(Box<HeaderSel>),
-    ValidUnion(UnionSel),
+    ValidUnion(Box<UnionSel>),
     /// A field of up to 64 bits is not zero.
     FieldSet(Loc),
+    /// A field of up to 64 bits is zero.
+    FieldClear(Loc),
     /// A field of up to 64 bits equals a constant.
     FieldIs(Loc, u64),
+    /// A field of up to 64 bits differs from a constant.
+    FieldIsNot(Loc, u64),
+    Invalid(HeaderId),
     NotZero(Box<Num<u64>>),
     NotZero128(Box<Num<u128>>),
     NotZeroBig(Box<Big>),
@@ -321,7 +326,17 @@ pub(crate) enum Cond {
 impl Cond {
     /// The value. Both sides of `and` and `or` are always evaluated, as bmv2
     /// does.
-    pub(crate) fn eval(&self, v: View<'_>) -> bool {
+    #[inline(always)]
+    pub(crate) fn eval(&self, v: &View<'_>) -> bool {
+        match self {
+            Self::FieldIs(loc, c) => bits::load64(&v.state.image, *loc) == *c,
+            Self::FieldSet(loc) => bits::load64(&v.state.image, *loc) != 0,
+            Self::Valid(h) => v.state.is_valid(*h),
+            other => other.eval_node(v),
+        }
+    }
+
+    fn eval_node(&self, v: &View<'_>) -> bool {
         match self {
             Self::Const(b) => *b,
             Self::Valid(h) => v.state.is_valid(*h),
@@ -329,6 +344,9 @@ impl Cond {
             Self::ValidUnion(sel) => sel.resolve(v).is_some_and(|u| valid_member(v, u).is_some()),
             Self::FieldSet(loc) => bits::load64(&v.state.image, *loc) != 0,
             Self::FieldIs(loc, c) => bits::load64(&v.state.image, *loc) == *c,
+            Self::FieldIsNot(loc, c) => bits::load64(&v.state.image, *loc) != *c,
+            Self::FieldClear(loc) => bits::load64(&v.state.image, *loc) == 0,
+            Self::Invalid(h) => !v.state.is_valid(*h),
             Self::NotZero(n) => n.eval(v) != 0,
             Self::NotZero128(n) => n.eval(v) != 0,
             Self::NotZeroBig(n) => n.eval(v).sign() != num_bigint::Sign::NoSign,
@@ -365,7 +383,7 @@ impl Cond {
 }
 
 /// Headers are equal if they are of one type, both valid and hold the same.
-fn headers_equal(v: View<'_>, a: HeaderId, b: HeaderId) -> bool {
+fn headers_equal(v: &View<'_>, a: HeaderId, b: HeaderId) -> bool {
     let (Some(x), Some(y)) = (
         v.ir.headers.get(usize::from(a)),
         v.ir.headers.get(usize::from(b)),
@@ -383,7 +401,7 @@ fn headers_equal(v: View<'_>, a: HeaderId, b: HeaderId) -> bool {
 }
 
 /// Varbits are compared as numbers, as in bmv2: leading zeros do not count.
-fn varbits_equal(v: View<'_>, a: HeaderId, b: HeaderId) -> bool {
+fn varbits_equal(v: &View<'_>, a: HeaderId, b: HeaderId) -> bool {
     let digits = |h| {
         let bytes = v.state.varbit_bytes(v.ir, h);
         let zeros = bytes.iter().take_while(|b| **b == 0).count();
@@ -402,7 +420,7 @@ fn fields_equal(state: &State, f: Field, g: Field) -> bool {
 }
 
 /// The position of the valid member of a union.
-fn valid_member(v: View<'_>, union: UnionId) -> Option<usize> {
+fn valid_member(v: &View<'_>, union: UnionId) -> Option<usize> {
     v.ir.unions
         .get(usize::from(union))?
         .headers
@@ -411,7 +429,7 @@ fn valid_member(v: View<'_>, union: UnionId) -> Option<usize> {
 }
 
 /// Unions are equal if the same member is valid in both and holds the same.
-fn unions_equal(v: View<'_>, a: UnionId, b: UnionId) -> bool {
+fn unions_equal(v: &View<'_>, a: UnionId, b: UnionId) -> bool {
     let (Some(i), Some(j)) = (valid_member(v, a), valid_member(v, b)) else {
         return false;
     };
@@ -438,7 +456,7 @@ pub(crate) enum HeaderSel {
 
 impl HeaderSel {
     /// The header; an index beyond the stack is a fault of the program.
-    pub(crate) fn resolve(&self, v: View<'_>) -> Option<HeaderId> {
+    pub(crate) fn resolve(&self, v: &View<'_>) -> Option<HeaderId> {
         match self {
             Self::Fixed(h) => Some(*h),
             Self::Element(stack, index) => {
@@ -488,7 +506,7 @@ pub(crate) enum UnionSel {
 
 impl UnionSel {
     /// The union; an index beyond the stack is a fault of the program.
-    pub(crate) fn resolve(&self, v: View<'_>) -> Option<UnionId> {
+    pub(crate) fn resolve(&self, v: &View<'_>) -> Option<UnionId> {
         let (stack, index) = match self {
             Self::Fixed(u) => return Some(*u),
             Self::Element(stack, index) => (*stack, usize::try_from(index.eval(v)).ok()),
@@ -522,7 +540,7 @@ pub(crate) enum FieldPlace {
 
 impl FieldPlace {
     /// The field; `None` after a fault.
-    pub(crate) fn resolve(&self, v: View<'_>) -> Option<Field> {
+    pub(crate) fn resolve(&self, v: &View<'_>) -> Option<Field> {
         match self {
             Self::Fixed(f) => Some(*f),
             Self::Of(sel, field) => {
@@ -548,7 +566,7 @@ pub(crate) enum Value {
 
 impl Value {
     /// The exact value.
-    pub(crate) fn eval(&self, v: View<'_>) -> BigInt {
+    pub(crate) fn eval(&self, v: &View<'_>) -> BigInt {
         match self {
             Self::Word(n, false) => BigInt::from(n.eval(v)),
             Self::Word(n, true) => BigInt::from(n.eval(v) as i64),
@@ -559,7 +577,7 @@ impl Value {
     }
 
     /// The exact value, where it is known to be small without allocating.
-    pub(crate) fn eval_small(&self, v: View<'_>) -> Option<i128> {
+    pub(crate) fn eval_small(&self, v: &View<'_>) -> Option<i128> {
         match self {
             Self::Word(n, false) => Some(i128::from(n.eval(v))),
             Self::Word(n, true) => Some(i128::from(n.eval(v) as i64)),
@@ -613,7 +631,7 @@ pub(crate) const MAX_BITS: u64 = 1 << 16;
 
 impl Big {
     /// The value.
-    pub(crate) fn eval(&self, v: View<'_>) -> BigInt {
+    pub(crate) fn eval(&self, v: &View<'_>) -> BigInt {
         match self {
             Self::Const(c) => c.clone(),
             Self::Field(f) => read_field(v.state, *f),
@@ -720,7 +738,7 @@ pub(crate) fn read_field(state: &State, f: Field) -> BigInt {
     if f.kind == FieldKind::Valid {
         return BigInt::from(u8::from(state.is_valid(f.header)));
     }
-    if let Some(loc) = Loc::new(f.bit, f.width) {
+    if let Some(loc) = f.loc() {
         let raw = bits::load128(&state.image, loc);
         return if f.signed {
             BigInt::from(raw.extend(f.width) as i128)
@@ -755,7 +773,7 @@ pub(crate) fn write_field(state: &mut State, f: Field, value: BigInt) {
     } else {
         value
     };
-    if let Some(loc) = Loc::new(f.bit, f.width) {
+    if let Some(loc) = f.loc() {
         bits::store128(&mut state.image, loc, u128::from_big(&value));
         return;
     }
@@ -793,7 +811,7 @@ pub(crate) fn write_small(state: &mut State, f: Field, value: i128) {
     } else {
         value
     };
-    match Loc::new(f.bit, f.width) {
+    match f.loc() {
         Some(loc) => bits::store128(&mut state.image, loc, value as u128),
         None => write_field(state, f, BigInt::from(value)),
     }

@@ -33,6 +33,28 @@ pub(crate) struct Field {
     pub(crate) width: u32,
     pub(crate) signed: bool,
     pub(crate) saturating: bool,
+    /// It has 64-bit words of the image to itself, and is right-aligned there.
+    pub(crate) word: bool,
+}
+
+impl Field {
+    /// The whole field as one load, if one suffices.
+    pub(crate) fn loc(self) -> Option<Loc> {
+        self.slice(0, self.width)
+    }
+
+    /// `width` bits that have `right` bits of the field to their right.
+    pub(crate) fn slice(self, right: u32, width: u32) -> Option<Loc> {
+        let bit = (self.bit + self.width).checked_sub(right + width)?;
+        if self.word && width <= 64 && bit / 64 == (bit + width - 1) / 64 {
+            return Loc::in_word(
+                bit,
+                width,
+                self.width <= 64 && right == 0 && width == self.width,
+            );
+        }
+        Loc::new(bit, width)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +82,15 @@ pub(crate) struct Header {
     pub(crate) fields: Vec<Field>,
     pub(crate) field_names: Vec<String>,
     pub(crate) union: Option<UnionId>,
+}
+
+/// The part of a [`Header`] that every packet touches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wire {
+    pub(crate) offset: u32,
+    pub(crate) fixed: u32,
+    pub(crate) union: Option<UnionId>,
+    pub(crate) variable: bool,
 }
 
 /// Where a header's varbit is: bytes `[offset + before, + max)` of the image.
@@ -94,6 +125,10 @@ pub(crate) struct Ir {
     /// Bytes of the image, with room behind it for wide loads.
     pub(crate) image: usize,
     pub(crate) headers: Vec<Header>,
+    /// What every packet needs of the headers, close together.
+    pub(crate) wires: Vec<Wire>,
+    /// Which headers are valid before parsing.
+    pub(crate) initially_valid: Vec<bool>,
     /// Spans of the image that hold metadata.
     pub(crate) metadata: Vec<(u32, u32)>,
     /// Header stacks first, union stacks after them; a [`StackId`] counts both.
@@ -104,6 +139,8 @@ pub(crate) struct Ir {
     pub(crate) parser: Parser,
     pub(crate) errors: Errors,
     pub(crate) nodes: Vec<Node>,
+    /// Names of the nodes, for traces.
+    pub(crate) node_names: Vec<String>,
     pub(crate) ingress: NodeId,
     pub(crate) egress: NodeId,
     pub(crate) actions: Vec<Action>,
@@ -254,7 +291,6 @@ pub(crate) enum SelectSource {
 #[derive(Debug)]
 pub(crate) enum Node {
     If {
-        name: String,
         cond: Cond,
         yes: NodeId,
         no: NodeId,
@@ -309,14 +345,14 @@ pub(crate) enum Prim {
     SetConst(Loc, u64),
     /// A plain field of up to 64 bits to another.
     Copy64(Loc, Loc),
-    Set128(Loc, Num<u128>),
+    Set128(Loc, Box<Num<u128>>),
     /// Any other field; the general case.
-    SetAny(FieldPlace, Value),
-    SetRegister(u32, Num<u64>, Value),
+    SetAny(Box<(FieldPlace, Value)>),
+    SetRegister(u32, Box<(Num<u64>, Value)>),
     AssignVar(HeaderId, HeaderId),
-    AssignHeader(HeaderSel, HeaderSel),
+    AssignHeader(Box<(HeaderSel, HeaderSel)>),
     AssignStack(StackId, StackId),
-    AssignUnion(UnionSel, UnionSel),
+    AssignUnion(Box<(UnionSel, UnionSel)>),
     AssignUnionStack(StackId, StackId),
     AddHeader(HeaderSel),
     RemoveHeader(HeaderSel),
@@ -327,24 +363,13 @@ pub(crate) enum Prim {
     Drop,
     Exit,
     Count(u32, Num<u64>),
-    Meter(u32, Num<u64>, FieldPlace),
-    RegisterRead(FieldPlace, u32, Num<u64>),
-    RegisterWrite(u32, Num<u64>, Value),
-    Hash {
-        dst: FieldPlace,
-        base: Num<u64>,
-        calc: u32,
-        max: Num<u64>,
-    },
-    Random {
-        dst: FieldPlace,
-        low: Num<u64>,
-        high: Num<u64>,
-    },
-    Clone {
-        session: Num<u64>,
-        fields: Num<u64>,
-    },
+    Meter(u32, Box<(Num<u64>, FieldPlace)>),
+    RegisterRead(u32, Box<(FieldPlace, Num<u64>)>),
+    RegisterWrite(u32, Box<(Num<u64>, Value)>),
+    Hash(Box<HashPrim>),
+    Random(Box<RandomPrim>),
+    /// Session and field list.
+    Clone(Box<(Num<u64>, Num<u64>)>),
     Resubmit(Num<u64>),
     Recirculate(Num<u64>),
     Truncate(Num<u64>),
@@ -352,6 +377,23 @@ pub(crate) enum Prim {
     Log(u32),
     Assert(Cond, u32),
     Nothing,
+}
+
+/// `base + hash % max` into a field.
+#[derive(Debug)]
+pub(crate) struct HashPrim {
+    pub(crate) dst: FieldPlace,
+    pub(crate) base: Num<u64>,
+    pub(crate) calc: u32,
+    pub(crate) max: Num<u64>,
+}
+
+/// A random number from `low` to `high` into a field.
+#[derive(Debug)]
+pub(crate) struct RandomPrim {
+    pub(crate) dst: FieldPlace,
+    pub(crate) low: Num<u64>,
+    pub(crate) high: Num<u64>,
 }
 
 #[derive(Debug)]

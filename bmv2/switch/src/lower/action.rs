@@ -5,9 +5,8 @@ use serde_json::Value as Json;
 use super::expr::{Expr, Scope, word};
 use super::symbols::{Symbols, invalid, limit, unsupported};
 use super::typed::{Typed, not_zero};
-use crate::ir::bits::Loc;
 use crate::ir::expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, Value};
-use crate::ir::{Action, FieldKind, LogMessage, ParamPlace, Prim, StackId};
+use crate::ir::{Action, FieldKind, HashPrim, LogMessage, ParamPlace, Prim, RandomPrim, StackId};
 use crate::load::{Operand, Primitive, RuntimeData};
 use crate::program::LoadError;
 
@@ -155,7 +154,7 @@ impl Actions<'_> {
                 if type_of(to.1) != type_of(from.1) {
                     return invalid(place, "the two headers are of different types");
                 }
-                Prim::AssignHeader(to.0, from.0)
+                Prim::AssignHeader(Box::new((to.0, from.0)))
             }
             "assign_header_stack" => {
                 args.exactly(2)?;
@@ -170,7 +169,7 @@ impl Actions<'_> {
             "assign_union" => {
                 args.exactly(2)?;
                 match (args.any(0)?, args.any(1)?) {
-                    (Expr::Union(a, _), Expr::Union(b, _)) => Prim::AssignUnion(a, b),
+                    (Expr::Union(a, _), Expr::Union(b, _)) => Prim::AssignUnion(Box::new((a, b))),
                     _ => return invalid(place, "it needs two header unions"),
                 }
             }
@@ -223,44 +222,40 @@ impl Actions<'_> {
             }
             "execute_meter" => {
                 args.exactly(3)?;
-                Prim::Meter(
-                    args.array(0, "meter_array", &symbols.meters)?,
-                    args.word(1)?,
-                    args.place(2)?,
-                )
+                let meter = args.array(0, "meter_array", &symbols.meters)?;
+                Prim::Meter(meter, Box::new((args.word(1)?, args.place(2)?)))
             }
             "register_read" => {
                 args.exactly(3)?;
-                Prim::RegisterRead(args.place(0)?, args.register(1)?, args.word(2)?)
+                let register = args.register(1)?;
+                Prim::RegisterRead(register, Box::new((args.place(0)?, args.word(2)?)))
             }
             "register_write" => {
                 args.exactly(3)?;
-                Prim::RegisterWrite(args.register(0)?, args.word(1)?, args.num(2)?.value())
+                let value = args.num(2)?.value();
+                Prim::RegisterWrite(args.register(0)?, Box::new((args.word(1)?, value)))
             }
             "modify_field_with_hash_based_offset" => {
                 args.exactly(4)?;
-                Prim::Hash {
+                Prim::Hash(Box::new(HashPrim {
                     dst: args.place(0)?,
                     // bmv2 reads base and size as 64-bit numbers.
                     base: args.num(1)?.num(),
                     calc: args.array(2, "calculation", &symbols.calcs)?,
                     max: args.num(3)?.num(),
-                }
+                }))
             }
             "modify_field_rng_uniform" => {
                 args.exactly(3)?;
-                Prim::Random {
+                Prim::Random(Box::new(RandomPrim {
                     dst: args.place(0)?,
                     low: args.num(1)?.num(),
                     high: args.num(2)?.num(),
-                }
+                }))
             }
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 args.exactly(2)?;
-                Prim::Clone {
-                    session: args.word(0)?,
-                    fields: args.word(1)?,
-                }
+                Prim::Clone(Box::new((args.word(0)?, args.word(1)?)))
             }
             "resubmit" => {
                 args.exactly(1)?;
@@ -500,7 +495,8 @@ fn assign(args: &Args<'_, '_>) -> Result<Prim, LoadError> {
             return invalid(args.scope.place, "there is no such register");
         };
         let index = word(&args.scope.num(index)?);
-        return Ok(Prim::SetRegister(register, index, args.num(1)?.value()));
+        let value = args.num(1)?.value();
+        return Ok(Prim::SetRegister(register, Box::new((index, value))));
     }
     let place = args.place(0)?;
     let source = args.num(1)?;
@@ -511,10 +507,10 @@ fn assign(args: &Args<'_, '_>) -> Result<Prim, LoadError> {
 pub(crate) fn set(place: FieldPlace, source: &Typed) -> Prim {
     if let FieldPlace::Fixed(f) = &place
         && !f.saturating
-        && let Some(loc) = Loc::new(f.bit, f.width)
+        && let Some(loc) = f.loc()
     {
         if !loc.is_word() {
-            return Prim::Set128(loc, source.num());
+            return Prim::Set128(loc, Box::new(source.num()));
         }
         return match source.num::<u64>() {
             Num::Const(c) => Prim::SetConst(loc, c),
@@ -522,5 +518,5 @@ pub(crate) fn set(place: FieldPlace, source: &Typed) -> Prim {
             n => Prim::Set64(loc, n),
         };
     }
-    Prim::SetAny(place, source.value())
+    Prim::SetAny(Box::new((place, source.value())))
 }

@@ -10,7 +10,7 @@ use super::expr::Scope;
 use super::symbols::{hex_number, invalid, limit, number_bytes, pair, unsupported};
 use super::{Builder, Direct};
 use crate::control::{ActionCall, EntryAction, EntryKey, FieldMatch, TableEntry, Value};
-use crate::ir::bits::{Loc, mask64};
+use crate::ir::bits::mask64;
 use crate::ir::{self, END, FieldKind, Node, NodeId};
 use crate::load::{self, Pipeline};
 use crate::program::{
@@ -70,12 +70,12 @@ impl Builder<'_, '_> {
                 place: &place,
             };
             let node = Node::If {
-                name: c.name.clone(),
                 cond: scope.cond(&c.expression)?,
                 yes: names.next(&place, c.true_next.as_deref())?,
                 no: names.next(&place, c.false_next.as_deref())?,
             };
             self.nodes.push(node);
+            self.node_names.push(c.name.clone());
         }
         for c in &p.action_calls {
             let place = format!("action call {:?}", c.name);
@@ -85,6 +85,7 @@ impl Builder<'_, '_> {
             }
             let next = names.next(&place, c.next_node.as_deref())?;
             self.nodes.push(Node::Call { action, next });
+            self.node_names.push(c.name.clone());
         }
         let first = names.next(&format!("pipeline {name:?}"), p.init_table.as_deref())?;
         self.acyclic(p, first)?;
@@ -287,6 +288,7 @@ impl Builder<'_, '_> {
             _ => Node::Table(id.0),
         };
         self.nodes.push(node);
+        self.node_names.push(t.name.clone());
         let entries = match &t.entries {
             Some(e) => self.entries(&place, &info, e)?,
             None => Vec::new(),
@@ -519,7 +521,7 @@ fn layout(
         for p in &places {
             let source = match field.kind {
                 FieldKind::Valid => Source::Valid,
-                _ => match Loc::new(field.bit + field.width - p.right - p.width, p.width) {
+                _ => match field.slice(p.right, p.width) {
                     Some(loc) => Source::Loc(loc),
                     None => return unsupported(place, "a key field of this width"),
                 },

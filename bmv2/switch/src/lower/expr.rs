@@ -230,7 +230,7 @@ impl Scope<'_> {
                 _ => return self.invalid("\"valid\" needs a header"),
             },
             "valid_union" => match self.expr(right)? {
-                Expr::Union(sel, _) => Expr::Bool(Cond::ValidUnion(sel)),
+                Expr::Union(sel, _) => Expr::Bool(Cond::ValidUnion(Box::new(sel))),
                 _ => return self.invalid("\"valid_union\" needs a header union"),
             },
             "dereference_header_stack" | "dereference_stack" => self.element(left, right)?,
@@ -386,6 +386,12 @@ fn not(cond: Cond) -> Cond {
     match cond {
         Cond::Not(inner) => *inner,
         Cond::Const(b) => Cond::Const(!b),
+        Cond::FieldIs(loc, c) => Cond::FieldIsNot(loc, c),
+        Cond::FieldIsNot(loc, c) => Cond::FieldIs(loc, c),
+        Cond::FieldSet(loc) => Cond::FieldClear(loc),
+        Cond::FieldClear(loc) => Cond::FieldSet(loc),
+        Cond::Valid(h) => Cond::Invalid(h),
+        Cond::Invalid(h) => Cond::Valid(h),
         other => Cond::Not(Box::new(other)),
     }
 }

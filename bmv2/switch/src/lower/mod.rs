@@ -11,7 +11,7 @@ mod typed;
 use std::collections::HashMap;
 
 use crate::ir::bits::Loc;
-use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard};
+use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire};
 use crate::load::Document;
 use crate::program::{
     ActionInfo, CounterId, CounterInfo, DigestInfo, HeaderFieldInfo, HeaderInfo, LoadError,
@@ -41,6 +41,7 @@ struct Builder<'a, 'b> {
     direct_meters: HashMap<String, Direct>,
     profile_by_name: HashMap<String, ProfileId>,
     nodes: Vec<Node>,
+    node_names: Vec<String>,
     ir_tables: Vec<ir::Table>,
     tables: Vec<TableInfo>,
     profiles: Vec<ProfileInfo>,
@@ -111,6 +112,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         direct_meters,
         profile_by_name: HashMap::new(),
         nodes: Vec::new(),
+        node_names: Vec::new(),
         ir_tables: Vec::new(),
         tables: Vec::new(),
         profiles: Vec::new(),
@@ -122,6 +124,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
     let egress = builder.pipeline("egress")?;
     let Builder {
         nodes,
+        node_names,
         ir_tables,
         mut tables,
         profiles,
@@ -142,6 +145,17 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
     let (digests, digest_infos) = digests(doc, symbols)?;
     let ir = Ir {
         image: symbols.image,
+        wires: symbols
+            .headers
+            .iter()
+            .map(|h| Wire {
+                offset: h.offset,
+                fixed: h.fixed,
+                union: h.union,
+                variable: h.varbit.is_some(),
+            })
+            .collect(),
+        initially_valid: symbols.headers.iter().map(|h| h.metadata).collect(),
         headers: symbols.headers.clone(),
         metadata: symbols.metadata.clone(),
         stacks: symbols.stacks.clone(),
@@ -151,6 +165,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         parser,
         errors: errors(doc),
         nodes,
+        node_names,
         ingress,
         egress,
         actions: ir_actions,
@@ -275,8 +290,7 @@ fn meters(
                 return invalid(place, "it is direct but names no result field");
             };
             let f = symbols.field(&place, header, field)?;
-            let Some(result) = Loc::new(f.bit, f.width).filter(|_| f.kind == FieldKind::Plain)
-            else {
+            let Some(result) = f.loc().filter(|_| f.kind == FieldKind::Plain) else {
                 return unsupported(place, "a result field of this kind");
             };
             direct.insert(m.name.clone(), Direct { id, result });
@@ -467,7 +481,7 @@ fn standard(symbols: &Symbols) -> Result<Standard, LoadError> {
         symbols
             .field_of(place, header, name)
             .ok()
-            .and_then(|f| Loc::new(f.bit, f.width))
+            .and_then(|f| f.loc())
     };
     let required = |name: &str| match optional(name) {
         Some(loc) => Ok(loc),

@@ -8,7 +8,7 @@ use super::action::{Actions, set};
 use super::expr::{Scope, word};
 use super::symbols::{Symbols, hex_bytes, hex_number, invalid, limit, pair, unsupported};
 use super::typed::Typed;
-use crate::ir::bits::{Loc, read_bits};
+use crate::ir::bits::read_bits;
 use crate::ir::expr::{FieldPlace, Num};
 use crate::ir::{
     Deparser, END, Field, FieldKind, HeaderId, Lookahead, ParseState, Parser, ParserOp, Select,
@@ -43,9 +43,7 @@ impl Element {
     fn slice(&self, right: u32, width: u32) -> Option<SelectSource> {
         Some(match self {
             Self::Field(f) if f.kind == FieldKind::Valid => SelectSource::Valid(f.header),
-            Self::Field(f) => {
-                SelectSource::Field(Loc::new(f.bit + f.width - right - width, width)?)
-            }
+            Self::Field(f) => SelectSource::Field(f.slice(right, width)?),
             Self::StackLast(s, f, _) => SelectSource::StackLast(*s, *f, right, width),
             Self::UnionStackLast(s, m, f, _) => {
                 SelectSource::UnionStackLast(*s, *m, *f, right, width)

@@ -568,6 +568,7 @@ fn lay_out(
             width,
             signed: f.signed,
             saturating: f.saturating,
+            word: !on_wire,
         });
         names.push(f.name.clone());
         bit += width;
@@ -581,6 +582,7 @@ fn lay_out(
         width: 1,
         signed: false,
         saturating: false,
+        word: false,
     });
     names.push("$valid$".into());
     Ok(Header {

@@ -3,7 +3,6 @@
 
 use num_bigint::{BigInt, Sign};
 
-use crate::ir::bits::Loc;
 use crate::ir::expr::{Big, BinOp, Cond, FieldPlace, MAX_BITS, Num, Value, Word, binary, wrap};
 use crate::ir::{Field, FieldKind, ParamPlace, StackId};
 
@@ -429,7 +428,7 @@ fn field_num<W: Target>(f: Field) -> Option<Num<W>> {
         return Some(Num::Valid(f.header));
     }
     let width = f.width.min(W::BITS);
-    let loc = Loc::new(f.bit + f.width - width, width)?;
+    let loc = f.slice(0, width)?;
     Some(if f.signed && width < W::BITS {
         Num::Extend(Box::new(Num::Field(loc)), width)
     } else {

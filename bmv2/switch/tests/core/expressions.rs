@@ -23,8 +23,14 @@ const WIDTHS: [(u32, bool); 10] = [
     (200, false),
 ];
 /// Widths of the results.
-const RESULTS: [(u32, bool); 6] =
-    [(8, false), (16, true), (64, false), (128, false), (40, true), (160, false)];
+const RESULTS: [(u32, bool); 6] = [
+    (8, false),
+    (16, true),
+    (64, false),
+    (128, false),
+    (40, true),
+    (160, false),
+];
 
 /// An expression.
 #[derive(Debug, Clone)]
@@ -42,11 +48,23 @@ enum Ex {
 
 fn ex() -> impl Strategy<Value = Ex> {
     let leaf = prop_oneof![
-        prop::sample::select(vec![0i64, 1, 2, 7, 255, 256, 0xffff, i64::from(u32::MAX), i64::MAX])
-            .prop_map(Ex::Const),
+        prop::sample::select(vec![
+            0i64,
+            1,
+            2,
+            7,
+            255,
+            256,
+            0xffff,
+            i64::from(u32::MAX),
+            i64::MAX
+        ])
+        .prop_map(Ex::Const),
         (0..WIDTHS.len()).prop_map(Ex::Field),
     ];
-    let width = prop::sample::select(vec![1u32, 4, 8, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129]);
+    let width = prop::sample::select(vec![
+        1u32, 4, 8, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129,
+    ]);
     leaf.prop_recursive(5, 40, 2, move |inner| {
         let b = |e| Box::new(e);
         let ops = vec!["+", "-", "*", "&", "|", "^", "/", "%"];
@@ -54,7 +72,11 @@ fn ex() -> impl Strategy<Value = Ex> {
         prop_oneof![
             (prop::sample::select(ops), inner.clone(), inner.clone())
                 .prop_map(move |(op, x, y)| Ex::Bin(op, b(x), b(y))),
-            (prop::sample::select(vec!["<<", ">>"]), inner.clone(), 0..140i64)
+            (
+                prop::sample::select(vec!["<<", ">>"]),
+                inner.clone(),
+                0..140i64
+            )
                 .prop_map(move |(op, x, n)| Ex::Bin(op, b(x), b(Ex::Const(n)))),
             // A shift by a field of few bits.
             (prop::sample::select(vec!["<<", ">>"]), inner.clone())
@@ -72,10 +94,9 @@ fn ex() -> impl Strategy<Value = Ex> {
 
 impl Ex {
     fn json(&self) -> Json {
-        let op = |op: &str, l: Json, r: Json| {
-            json!({"type": "expression", "value": {"op": op, "left": l, "right": r}})
-        };
-        let hex = |n: &BigInt| json!({"type": "hexstr", "value": format!("0x{}", n.to_str_radix(16))});
+        let op = |op: &str, l: Json, r: Json| json!({"type": "expression", "value": {"op": op, "left": l, "right": r}});
+        let hex =
+            |n: &BigInt| json!({"type": "hexstr", "value": format!("0x{}", n.to_str_radix(16))});
         match self {
             Self::Const(n) => hex(&BigInt::from(*n)),
             Self::Field(i) => json!({"type": "field", "value": ["scalars", format!("f{i}")]}),
@@ -114,7 +135,9 @@ impl Ex {
             Self::Not(x) => -x.eval(fields)? - 1,
             Self::Mask(x, w) => x.eval(fields)? & ((BigInt::from(1) << *w) - 1),
             Self::Wrap(x, w) => cut(x.eval(fields)?, *w, true),
-            Self::Usat(x, w) => x.eval(fields)?.clamp(BigInt::ZERO, (BigInt::from(1) << *w) - 1),
+            Self::Usat(x, w) => x
+                .eval(fields)?
+                .clamp(BigInt::ZERO, (BigInt::from(1) << *w) - 1),
             Self::Sat(x, w) => {
                 let half = BigInt::from(1) << (w - 1);
                 x.eval(fields)?.clamp(-half.clone(), half - 1)
@@ -139,34 +162,68 @@ impl Ex {
 fn cut(n: BigInt, width: u32, signed: bool) -> BigInt {
     let modulus = BigInt::from(1) << width;
     let low = ((n % &modulus) + &modulus) % &modulus;
-    if signed && low >= &modulus / 2 { low - modulus } else { low }
+    if signed && low >= &modulus / 2 {
+        low - modulus
+    } else {
+        low
+    }
 }
 
 /// A program that copies a header into fields, computes, and emits the results.
 fn program(e: &Ex) -> Vec<u8> {
     let field = |prefix: &str, i: usize, (w, s): (u32, bool)| json!([format!("{prefix}{i}"), w, s]);
-    let scalars: Vec<Json> = WIDTHS.iter().enumerate().map(|(i, w)| field("f", i, *w)).collect();
+    let scalars: Vec<Json> = WIDTHS
+        .iter()
+        .enumerate()
+        .map(|(i, w)| field("f", i, *w))
+        .collect();
     let total = |list: &[(u32, bool)]| list.iter().map(|w| w.0).sum::<u32>();
     let padded = |prefix: &str, list: &[(u32, bool)]| {
-        let mut fields: Vec<Json> = list.iter().enumerate().map(|(i, w)| field(prefix, i, (w.0, false))).collect();
+        let mut fields: Vec<Json> = list
+            .iter()
+            .enumerate()
+            .map(|(i, w)| field(prefix, i, (w.0, false)))
+            .collect();
         let pad = total(list).div_ceil(8) * 8 - total(list);
         if pad > 0 {
             fields.push(json!(["pad", pad, false]));
         }
         fields
     };
-    let out: Vec<Json> = RESULTS.iter().enumerate().map(|(i, w)| field("r", i, *w)).collect();
+    let out: Vec<Json> = RESULTS
+        .iter()
+        .enumerate()
+        .map(|(i, w)| field("r", i, *w))
+        .collect();
     let set = |h: &str, f: String, v: Json| json!({"op": "assign", "parameters": [{"type": "field", "value": [h, f]}, v]});
     let mut primitives: Vec<Json> = (0..WIDTHS.len())
-        .map(|i| set("scalars", format!("f{i}"), json!({"type": "field", "value": ["input", format!("f{i}")]})))
+        .map(|i| {
+            set(
+                "scalars",
+                format!("f{i}"),
+                json!({"type": "field", "value": ["input", format!("f{i}")]}),
+            )
+        })
         .collect();
-    primitives.push(json!({"op": "add_header", "parameters": [{"type": "header", "value": "output"}]}));
+    primitives
+        .push(json!({"op": "add_header", "parameters": [{"type": "header", "value": "output"}]}));
     for i in 0..RESULTS.len() {
-        primitives.push(set("output", format!("r{i}"), json!({"type": "expression", "value": e.json()})));
+        primitives.push(set(
+            "output",
+            format!("r{i}"),
+            json!({"type": "expression", "value": e.json()}),
+        ));
     }
-    primitives.push(set("standard_metadata", "egress_spec".into(), json!({"type": "hexstr", "value": "0x1"})));
+    primitives.push(set(
+        "standard_metadata",
+        "egress_spec".into(),
+        json!({"type": "hexstr", "value": "0x1"}),
+    ));
     let standard = [
-        ("ingress_port", 9), ("egress_spec", 9), ("egress_port", 9), ("instance_type", 32),
+        ("ingress_port", 9),
+        ("egress_spec", 9),
+        ("egress_port", 9),
+        ("instance_type", 32),
         ("packet_length", 32),
     ];
     let standard: Vec<Json> = standard.iter().map(|(n, w)| json!([n, w, false])).collect();
@@ -208,7 +265,9 @@ fn push_bits(bits: &mut Vec<u8>, n: &BigInt, width: u32) {
 }
 
 fn to_bytes(bits: &[u8]) -> Vec<u8> {
-    bits.chunks(8).map(|c| c.iter().fold(0, |b, bit| (b << 1) | bit) << (8 - c.len())).collect()
+    bits.chunks(8)
+        .map(|c| c.iter().fold(0, |b, bit| (b << 1) | bit) << (8 - c.len()))
+        .collect()
 }
 
 proptest! {

@@ -104,7 +104,7 @@ pub(crate) fn switch(flows: u32) -> Arc<Switch> {
         vec![exact(7)],
         0,
         "set_vip_out",
-        &[VIP.into(), 80],
+        &[VIP.into()],
     );
     insert(
         &s,
@@ -167,7 +167,7 @@ pub(crate) fn switch(flows: u32) -> Arc<Switch> {
                 vec![exact(3), exact(local_port), exact(6)],
                 0,
                 "rev",
-                &[client, port, 7, 5],
+                &[client, port, 7, 80, 5],
             );
         }
     }

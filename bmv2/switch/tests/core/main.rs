@@ -1,5 +1,8 @@
 //! Whole packets through the switch, byte for byte.
 
+// Helpers of tests may fail the test.
+#![allow(clippy::unwrap_used)]
+
 mod build;
 mod expressions;
 mod externs;
