@@ -73,7 +73,7 @@ fn send(s: &Arc<Switch>, packets: &[(u16, &[u8])]) {
                 assert!(bytes.len() <= softswitch::switch::MAX_PACKET + (1 << 20));
             }
         });
-        assert!(ends >= 1 && ends <= 4 * PASSES + 64, "{ends} ends");
+        assert!((1..=4 * PASSES + 64).contains(&ends), "{ends} ends");
     }
     let stats = s.stats();
     let dropped: u64 = stats.dropped.iter().sum();
