@@ -172,7 +172,8 @@ impl DropReason {
     }
 }
 
-/// Totals since the switch was made.
+/// Totals since the switch was made. The books balance:
+/// `received + copies = transmitted + packet_ins + dropped`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwitchStats {
     /// Packets given to workers.
@@ -181,8 +182,8 @@ pub struct SwitchStats {
     pub transmitted: u64,
     /// Packets sent to the controller.
     pub packet_ins: u64,
-    /// Copies made by clone and multicast, beyond the received packets
-    /// themselves.
+    /// Packets made by clone and multicast, beyond the received packets
+    /// themselves: a multicast packet is one of its own replicas.
     pub copies: u64,
     /// Passes that began anew by resubmit or recirculate.
     pub reruns: u64,

@@ -404,6 +404,10 @@ impl Run<'_, '_, '_> {
                 self.work.dropped(DropReason::NoReplica, out, tr);
             }
             self.replicate(st, bytes, replicas, usize::MAX, "multicast", out, tr);
+            // The packet itself is one of them.
+            if !replicas.is_empty() {
+                self.work.local.copies -= 1;
+            }
             return After::Done;
         }
         let port = load64(&st.image, standard.egress_spec) as u16;
@@ -478,6 +482,7 @@ impl Run<'_, '_, '_> {
         tr: &mut T,
     ) {
         for r in replicas {
+            self.work.local.copies += 1;
             if !self.allow() {
                 self.work.dropped(DropReason::TooManyPasses, out, tr);
                 continue;
@@ -491,7 +496,6 @@ impl Run<'_, '_, '_> {
             copy.copy_from(st);
             copy.truncate = cut;
             copy.set_optional(self.env.ir.standard.egress_rid, u64::from(r.instance));
-            self.work.local.copies += 1;
             self.work
                 .jobs
                 .push_back(Job::Egress(copy, bytes.clone(), r.port));

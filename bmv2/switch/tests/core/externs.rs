@@ -173,7 +173,7 @@ fn multicast_makes_a_copy_for_each_replica() {
         run(&mut w, 3, &ask(2, 0, 5), 0),
         [Out::Dropped("no_replica")]
     );
-    assert_eq!(s.stats().copies, 3);
+    assert_eq!(s.stats().copies, 2, "the packet itself is one of the three");
 }
 
 fn session(id: u16, truncate_to: u32, replicas: Vec<Replica>) -> CloneSession {
