@@ -24,6 +24,7 @@ const bit<8> OP_IDLE = 16;
 const bit<8> OP_ASSERT = 17;
 const bit<8> OP_WIDE_REGISTER = 18;
 const bit<8> OP_DIRECT_METER = 19;
+const bit<8> OP_DROP_BY_COPY = 20;
 
 header cmd_t {
     bit<8>  op;
@@ -65,6 +66,11 @@ struct metadata_t {
     bit<8> lost;
     bit<2> colour;
     bool   bad_sum;
+}
+
+// Called from a table, it works on a copy of the metadata.
+action drop_by_copy(inout standard_metadata_t any) {
+    mark_to_drop(any);
 }
 
 parser P(packet_in packet, out headers_t hdr, inout metadata_t meta,
@@ -126,6 +132,12 @@ control In(inout headers_t hdr, inout metadata_t meta,
         default_action = NoAction();
         support_timeout = true;
         counters = flow_counter;
+        size = 16;
+    }
+    table copy_dropping {
+        key = { hdr.cmd.arg : exact; }
+        actions = { drop_by_copy(std); NoAction; }
+        default_action = drop_by_copy(std);
         size = 16;
     }
     action colour_it() { flow_limit.read(meta.colour); }
@@ -203,6 +215,9 @@ control In(inout headers_t hdr, inout metadata_t meta,
             resubmit_preserving_field_list(1);
         } else if (op == OP_IDLE) {
             idle.apply();
+        } else if (op == OP_DROP_BY_COPY) {
+            std.mcast_grp = 1;
+            copy_dropping.apply();
         } else if (op == OP_ASSERT) {
             assert(hdr.cmd.arg != 0);
         }

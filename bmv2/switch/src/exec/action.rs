@@ -85,9 +85,9 @@ fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr
                 remove_header(env, st, h);
             }
         }
-        Prim::Drop => {
-            st.set(env.ir.standard.egress_spec, u64::from(env.drop_port));
-            st.set_optional(env.ir.standard.mcast_grp, 0);
+        Prim::Drop(egress_spec, mcast_grp) => {
+            st.set(*egress_spec, u64::from(env.drop_port));
+            st.set_optional(*mcast_grp, 0);
         }
         Prim::Exit => st.exit = true,
         Prim::AssignHeader(p) => {

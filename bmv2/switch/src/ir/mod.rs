@@ -360,7 +360,9 @@ pub(crate) enum Prim {
     Pop(StackSel, u32),
     Jump(u32),
     JumpIfFalse(Cond, u32),
-    Drop,
+    /// The drop port into an `egress_spec`, zero into a `mcast_grp`: those of
+    /// standard metadata, or of a copy that p4c made of it.
+    Drop(Loc, Option<Loc>),
     Exit,
     Count(u32, Num<u64>),
     Meter(u32, Box<(Num<u64>, FieldPlace)>),

@@ -210,7 +210,7 @@ impl Actions<'_> {
                 let target = jump_target(place, args.constant(1)?, count)?;
                 Prim::JumpIfFalse(args.cond(0)?, target)
             }
-            "mark_to_drop" | "drop" => Prim::Drop,
+            "mark_to_drop" | "drop" => drop_prim(&args)?,
             "exit" => Prim::Exit,
             "no_op" => Prim::Nothing,
             "count" => {
@@ -480,6 +480,30 @@ fn place_of(scope: &Scope<'_>, kind: &str, value: &Json) -> Result<Option<FieldP
         },
         _ => None,
     })
+}
+
+/// `mark_to_drop`; without a parameter, of standard metadata itself.
+fn drop_prim(args: &Args<'_, '_>) -> Result<Prim, LoadError> {
+    let (symbols, place) = (args.scope.symbols, args.scope.place);
+    let header = if args.list.is_empty() {
+        symbols.header(place, "standard_metadata")?
+    } else {
+        args.exactly(1)?;
+        match args.header(0)? {
+            (HeaderSel::Fixed(h), _) => h,
+            _ => return unsupported(place, "a metadata header chosen at run time"),
+        }
+    };
+    let loc = |name: &str| {
+        symbols
+            .field_of(place, header, name)
+            .ok()
+            .and_then(crate::ir::Field::loc)
+    };
+    match loc("egress_spec") {
+        Some(egress_spec) => Ok(Prim::Drop(egress_spec, loc("mcast_grp"))),
+        None => invalid(place, "the header has no field egress_spec"),
+    }
 }
 
 /// `assign`, in the form that its operands allow.

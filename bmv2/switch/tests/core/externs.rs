@@ -99,6 +99,11 @@ fn forwarding_dropping_and_counting() {
         run(&mut w, 3, &ask(15, 0, 0), 0),
         [Out::Dropped("egress_drop")]
     );
+    // p4c gives this action a copy of the metadata to mark.
+    assert_eq!(
+        run(&mut w, 3, &ask(20, 0, 0), 0),
+        [Out::Dropped("ingress_drop")]
+    );
     // Too short for its header: the parser fails, the program drops it.
     assert_eq!(run(&mut w, 3, &[0; 11], 0), [Out::Dropped("ingress_drop")]);
     let counter = s.program().unwrap().counter_by_name("In.by_op").unwrap();
@@ -114,7 +119,7 @@ fn forwarding_dropping_and_counting() {
         bytes: 14,
     };
     for (i, c) in cells.iter().enumerate() {
-        let want = if [0, 1, 15].contains(&i) {
+        let want = if [0, 1, 15, 20].contains(&i) {
             one
         } else {
             CounterValue::default()
