@@ -3,6 +3,7 @@
 mod http;
 mod options;
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -182,9 +183,11 @@ fn init_log(options: &Options) -> anyhow::Result<()> {
             .with_context(|| format!("cannot write the log to {}", path.display()))?;
         builder.with_ansi(false).with_writer(file).init();
     } else if options.log_console {
-        builder.init();
+        let ansi = std::io::stdout().is_terminal();
+        builder.with_ansi(ansi).init();
     } else {
-        builder.with_writer(std::io::stderr).init();
+        let ansi = std::io::stderr().is_terminal();
+        builder.with_ansi(ansi).with_writer(std::io::stderr).init();
     }
     Ok(())
 }

@@ -56,8 +56,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) http: Option<SocketAddr>,
 
-    /// Threads that process packets. Programs with registers or meters keep
-    /// their exact order only with one.
+    /// Threads that process packets. Programs with registers or meters run on
+    /// one at a time.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
 
@@ -86,10 +86,21 @@ pub(crate) struct Options {
     pub(crate) ignored: Ignored,
 }
 
-/// Options of simple_switch_grpc that have no meaning here.
+/// Options of simple_switch_grpc that have no meaning here, and some that are
+/// refused because the switch would do something else than asked.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Accepted and ignored")]
 pub(crate) struct Ignored {
+    #[arg(long, hide_short_help = true)]
+    grpc_server_ssl: bool,
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    grpc_server_cacert: Option<String>,
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    grpc_server_cert: Option<String>,
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    grpc_server_key: Option<String>,
+    #[arg(long, hide_short_help = true)]
+    grpc_server_with_client_auth: bool,
     #[arg(long, value_name = "N", hide_short_help = true)]
     thrift_port: Option<String>,
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".", hide_short_help = true)]
@@ -217,6 +228,17 @@ impl Ignored {
 
     /// An option whose absence would change what packets do.
     pub(crate) fn unsupported(&self) -> Option<&'static str> {
+        let tls = self.grpc_server_ssl
+            || self.grpc_server_with_client_auth
+            || self.grpc_server_cert.is_some()
+            || self.grpc_server_key.is_some()
+            || self.grpc_server_cacert.is_some();
+        if tls {
+            return Some(
+                "--grpc-server-ssl and its certificates: TLS is not supported yet; \
+                 serve on 127.0.0.1 and put a TLS proxy in front",
+            );
+        }
         self.use_files.is_some().then_some(
             "--use-files: reading packets from files is not supported; attach an interface with -i",
         )

@@ -2,7 +2,7 @@
 //! the program's objects and back. Objects are matched by name; whatever does
 //! not agree is refused with its name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use p4runtime_proto::p4::config::v1::{
@@ -166,26 +166,59 @@ pub(super) struct Binding {
     pub(super) value_sets: HashMap<u32, ValueSetBinding>,
     pub(super) packet_in: Option<PacketHeader>,
     pub(super) packet_out: Option<PacketHeader>,
+    /// Objects of P4Info that the compiler left out of the program because it
+    /// never uses them, by id.
+    removed: HashMap<u32, String>,
     table_ids: HashMap<TableId, u32>,
     digest_ids: HashMap<DigestId, u32>,
 }
 
 impl Binding {
     pub(super) fn table(&self, id: u32) -> Outcome<&TableBinding> {
-        self.tables.get(&id).ok_or_else(|| unknown("table", id))
+        self.tables
+            .get(&id)
+            .ok_or_else(|| self.unknown("table", id))
     }
 
     pub(super) fn profile(&self, id: u32) -> Outcome<&ProfileBinding> {
         self.profiles
             .get(&id)
-            .ok_or_else(|| unknown("action profile", id))
+            .ok_or_else(|| self.unknown("action profile", id))
     }
 
     /// A table that the profile implements: it knows the profile's actions.
     pub(super) fn profile_table(&self, profile: &ProfileBinding) -> Outcome<&TableBinding> {
-        let id = profile.tables.first().copied().unwrap_or_default();
-        self.table(id)
-            .map_err(|_| Fault::invalid(format!("{}: no table uses it", profile.name)))
+        let mut tables = profile.tables.iter();
+        tables
+            .find_map(|id| self.tables.get(id))
+            .ok_or_else(|| Fault::invalid(format!("{}: no table uses it", profile.name)))
+    }
+
+    /// The fault for an id that nothing is bound to.
+    pub(super) fn unknown(&self, kind: &str, id: u32) -> Fault {
+        match self.removed.get(&id) {
+            Some(name) => Fault::not_found(format!(
+                "{kind} {name}: the program never uses it, so the compiler left it out"
+            )),
+            None => Fault::invalid(format!("P4Info has no {kind} with id {id}")),
+        }
+    }
+
+    /// Whether an object of P4Info was left out by the compiler. Then P4Info
+    /// names more than the program has; if the program also has objects that
+    /// P4Info does not name, the two do not belong together.
+    fn note_removed(
+        &mut self,
+        kind: &str,
+        preamble: &p4info::Preamble,
+        unnamed: bool,
+    ) -> Outcome<()> {
+        if unnamed {
+            return Err(missing(kind, &preamble.name));
+        }
+        tracing::debug!(kind, name = preamble.name, "not in the program");
+        self.removed.insert(preamble.id, preamble.name.clone());
+        Ok(())
     }
 
     pub(super) fn table_of_core(&self, core: TableId) -> Option<&TableBinding> {
@@ -209,18 +242,30 @@ impl Binding {
             .iter()
             .filter_map(|action| Some((action.preamble.as_ref()?.id, action)))
             .collect();
+        let unnamed = Unnamed::new(info, program);
         for table in &info.tables {
+            let preamble = preamble_of(table.preamble.as_ref(), "table")?;
+            if program.table_by_name(&preamble.name).is_none() {
+                binding.note_removed("table", preamble, unnamed.tables)?;
+                continue;
+            }
             let bound = bind_table(table, &actions, program)?;
             binding.table_ids.insert(bound.core, bound.id);
             insert(&mut binding.tables, bound.id, bound, "table")?;
         }
         for profile in &info.action_profiles {
+            let preamble = preamble_of(profile.preamble.as_ref(), "action profile")?;
+            if program.profile_by_name(&preamble.name).is_none() {
+                binding.note_removed("action profile", preamble, unnamed.profiles)?;
+                continue;
+            }
             let bound = bind_profile(profile, program)?;
             insert(&mut binding.profiles, bound.id, bound, "action profile")?;
         }
         for table in binding.tables.values() {
             if let Some(profile) = table.profile
                 && !binding.profiles.contains_key(&profile)
+                && !binding.removed.contains_key(&profile)
             {
                 return Err(mismatch(
                     "table",
@@ -229,8 +274,8 @@ impl Binding {
                 ));
             }
         }
-        binding.bind_arrays(info, program)?;
-        binding.bind_data(info, program)?;
+        binding.bind_arrays(info, program, unnamed)?;
+        binding.bind_data(info, program, unnamed)?;
         for header in &info.controller_packet_metadata {
             let (id, name) = identity(header.preamble.as_ref(), "controller packet metadata")?;
             let bound = PacketHeader::new(name, header)
@@ -247,12 +292,14 @@ impl Binding {
         Ok(binding)
     }
 
-    fn bind_arrays(&mut self, info: &P4Info, program: &Program) -> Outcome<()> {
+    fn bind_arrays(&mut self, info: &P4Info, program: &Program, unnamed: Unnamed) -> Outcome<()> {
         for counter in &info.counters {
-            let (id, name) = identity(counter.preamble.as_ref(), "counter")?;
-            let core = program
-                .counter_by_name(name)
-                .ok_or_else(|| missing("counter", name))?;
+            let preamble = preamble_of(counter.preamble.as_ref(), "counter")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            let Some(core) = program.counter_by_name(name) else {
+                self.note_removed("counter", preamble, unnamed.counters)?;
+                continue;
+            };
             let found = &program.counters()[core.index()];
             check_size("counter", name, counter.size, found.size)?;
             let bound = ArrayBinding {
@@ -263,10 +310,12 @@ impl Binding {
             insert(&mut self.counters, id, bound, "counter")?;
         }
         for meter in &info.meters {
-            let (id, name) = identity(meter.preamble.as_ref(), "meter")?;
-            let core = program
-                .meter_by_name(name)
-                .ok_or_else(|| missing("meter", name))?;
+            let preamble = preamble_of(meter.preamble.as_ref(), "meter")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            let Some(core) = program.meter_by_name(name) else {
+                self.note_removed("meter", preamble, unnamed.meters)?;
+                continue;
+            };
             let found = &program.meters()[core.index()];
             check_size("meter", name, meter.size, found.size)?;
             let bound = ArrayBinding {
@@ -286,6 +335,9 @@ impl Binding {
             .map(|m| (m.preamble.as_ref(), m.direct_table_id, "direct meter"));
         for (preamble, table_id, kind) in direct_counters.chain(direct_meters) {
             let (_, name) = identity(preamble, kind)?;
+            if self.removed.contains_key(&table_id) {
+                continue;
+            }
             let table = self
                 .tables
                 .get_mut(&table_id)
@@ -304,13 +356,15 @@ impl Binding {
         Ok(())
     }
 
-    fn bind_data(&mut self, info: &P4Info, program: &Program) -> Outcome<()> {
+    fn bind_data(&mut self, info: &P4Info, program: &Program, unnamed: Unnamed) -> Outcome<()> {
         let types = info.type_info.as_ref();
         for register in &info.registers {
-            let (id, name) = identity(register.preamble.as_ref(), "register")?;
-            let core = program
-                .register_by_name(name)
-                .ok_or_else(|| missing("register", name))?;
+            let preamble = preamble_of(register.preamble.as_ref(), "register")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            let Some(core) = program.register_by_name(name) else {
+                self.note_removed("register", preamble, unnamed.registers)?;
+                continue;
+            };
             let found = &program.registers()[core.index()];
             check_size("register", name, register.size.into(), found.size)?;
             let data = DataType::new(register.type_spec.as_ref(), types)
@@ -328,10 +382,12 @@ impl Binding {
             insert(&mut self.registers, id, bound, "register")?;
         }
         for digest in &info.digests {
-            let (id, name) = identity(digest.preamble.as_ref(), "digest")?;
-            let core = program
-                .digest_by_name(name)
-                .ok_or_else(|| missing("digest", name))?;
+            let preamble = preamble_of(digest.preamble.as_ref(), "digest")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            let Some(core) = program.digest_by_name(name) else {
+                self.note_removed("digest", preamble, unnamed.digests)?;
+                continue;
+            };
             let found = &program.digests()[core.index()];
             let data = DataType::new(digest.type_spec.as_ref(), types)
                 .map_err(|what| mismatch("digest", name, &what))?;
@@ -347,11 +403,73 @@ impl Binding {
             insert(&mut self.digests, id, DigestBinding { data }, "digest")?;
         }
         for value_set in &info.value_sets {
-            let (id, name) = identity(value_set.preamble.as_ref(), "value set")?;
+            let preamble = preamble_of(value_set.preamble.as_ref(), "value set")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            if program.value_sets().iter().all(|found| found.name != name) {
+                self.note_removed("value set", preamble, unnamed.value_sets)?;
+                continue;
+            }
             let bound = bind_value_set(value_set, name, program)?;
             insert(&mut self.value_sets, id, bound, "value set")?;
         }
         Ok(())
+    }
+}
+
+/// Of which kinds the program has objects that P4Info does not name.
+#[derive(Debug, Clone, Copy)]
+struct Unnamed {
+    tables: bool,
+    profiles: bool,
+    counters: bool,
+    meters: bool,
+    registers: bool,
+    digests: bool,
+    value_sets: bool,
+}
+
+impl Unnamed {
+    fn new(info: &P4Info, program: &Program) -> Self {
+        fn any<'n>(
+            mut in_program: impl Iterator<Item = &'n String>,
+            in_p4info: impl Iterator<Item = Option<&'n p4info::Preamble>>,
+        ) -> bool {
+            let named: HashSet<&str> = in_p4info.flatten().map(|p| p.name.as_str()).collect();
+            in_program.any(|name| !named.contains(name.as_str()))
+        }
+        // Tables that the compiler makes have names like this; P4Info never
+        // has them.
+        let own_tables = program.tables().iter().map(|t| &t.name);
+        let own_tables = own_tables.filter(|name| !name.starts_with("tbl_"));
+        let counters = program.counters().iter().filter(|c| c.direct.is_none());
+        let meters = program.meters().iter().filter(|m| m.direct.is_none());
+        Self {
+            tables: any(own_tables, info.tables.iter().map(|o| o.preamble.as_ref())),
+            profiles: any(
+                program.profiles().iter().map(|p| &p.name),
+                info.action_profiles.iter().map(|o| o.preamble.as_ref()),
+            ),
+            counters: any(
+                counters.map(|c| &c.name),
+                info.counters.iter().map(|o| o.preamble.as_ref()),
+            ),
+            meters: any(
+                meters.map(|m| &m.name),
+                info.meters.iter().map(|o| o.preamble.as_ref()),
+            ),
+            registers: any(
+                program.registers().iter().map(|r| &r.name),
+                info.registers.iter().map(|o| o.preamble.as_ref()),
+            ),
+            digests: any(
+                program.digests().iter().map(|d| &d.name),
+                info.digests.iter().map(|o| o.preamble.as_ref()),
+            ),
+            value_sets: any(
+                program.value_sets().iter().map(|v| &v.name),
+                info.value_sets.iter().map(|o| o.preamble.as_ref()),
+            ),
+        }
     }
 }
 
@@ -549,9 +667,10 @@ fn field_kind(field: &p4info::MatchField) -> Option<FieldKind> {
     }
 }
 
-/// P4Info gives a translated type the controller's width, which may differ.
+/// P4Info gives a translated type the controller's width, which may differ, and
+/// gives no width to what is no number (`error`, an enum, a string).
 fn check_width(in_p4info: i32, translated: bool, in_program: u32) -> Result<(), String> {
-    if translated || i64::from(in_p4info) == i64::from(in_program) {
+    if translated || in_p4info == 0 || i64::from(in_p4info) == i64::from(in_program) {
         Ok(())
     } else {
         Err(format!("the width differs: {in_p4info} and {in_program}"))
@@ -577,6 +696,14 @@ fn insert<T>(map: &mut HashMap<u32, T>, id: u32, value: T, kind: &str) -> Outcom
 }
 
 fn identity<'p>(preamble: Option<&'p p4info::Preamble>, kind: &str) -> Outcome<(u32, &'p str)> {
+    let preamble = preamble_of(preamble, kind)?;
+    Ok((preamble.id, &preamble.name))
+}
+
+fn preamble_of<'p>(
+    preamble: Option<&'p p4info::Preamble>,
+    kind: &str,
+) -> Outcome<&'p p4info::Preamble> {
     let preamble =
         preamble.ok_or_else(|| Fault::invalid(format!("P4Info has a {kind} without preamble")))?;
     if preamble.id == 0 {
@@ -585,7 +712,7 @@ fn identity<'p>(preamble: Option<&'p p4info::Preamble>, kind: &str) -> Outcome<(
             "P4Info: {kind} {name} has the id 0"
         )));
     }
-    Ok((preamble.id, &preamble.name))
+    Ok(preamble)
 }
 
 fn missing(kind: &str, name: &str) -> Fault {
@@ -596,8 +723,4 @@ fn mismatch(kind: &str, name: &str, what: &str) -> Fault {
     Fault::invalid(format!(
         "P4Info and the program do not belong together: {kind} {name}: {what}"
     ))
-}
-
-pub(super) fn unknown(kind: &str, id: u32) -> Fault {
-    Fault::invalid(format!("P4Info has no {kind} with id {id}"))
 }

@@ -4,7 +4,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 
 use super::Mode;
-use super::binding::{Binding, TableBinding, unknown};
+use super::binding::{Binding, TableBinding};
 use super::entry;
 use super::fault::{Fault, Outcome};
 use super::target::Target;
@@ -153,7 +153,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
 
     fn counters(&mut self, query: &p4::CounterEntry) -> Outcome<()> {
         let binding = self.binding;
-        for (id, bound) in select(&binding.counters, "counter", query.counter_id)? {
+        for (id, bound) in select(binding, &binding.counters, "counter", query.counter_id)? {
             let wanted = (query.counter_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
             let target = CounterTarget::Indexed {
@@ -179,7 +179,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             ));
         }
         let binding = self.binding;
-        for (id, bound) in select(&binding.meters, "meter", query.meter_id)? {
+        for (id, bound) in select(binding, &binding.meters, "meter", query.meter_id)? {
             let wanted = (query.meter_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
             let target = MeterTarget::Indexed {
@@ -201,7 +201,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
 
     fn registers(&mut self, query: &p4::RegisterEntry) -> Outcome<()> {
         let binding = self.binding;
-        for (id, bound) in select(&binding.registers, "register", query.register_id)? {
+        for (id, bound) in select(binding, &binding.registers, "register", query.register_id)? {
             let wanted = (query.register_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
             let values = self.target.switch.read_register(bound.core, index)?;
@@ -305,7 +305,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn members(&mut self, query: &p4::ActionProfileMember) -> Outcome<()> {
         let binding = self.binding;
         let id = query.action_profile_id;
-        for (id, profile) in select(&binding.profiles, "action profile", id)? {
+        for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
             let table = binding.profile_table(profile)?;
             let mut found = false;
             for member in self.target.switch.members(profile.core)? {
@@ -337,7 +337,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn groups(&mut self, query: &p4::ActionProfileGroup) -> Outcome<()> {
         let binding = self.binding;
         let id = query.action_profile_id;
-        for (id, profile) in select(&binding.profiles, "action profile", id)? {
+        for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
             let mut found = false;
             for group in self.target.profiles.groups(id) {
                 if query.group_id == 0 || query.group_id == group.group_id {
@@ -358,7 +358,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn value_sets(&mut self, query: &p4::ValueSetEntry) -> Outcome<()> {
         let binding = self.binding;
         let id = query.value_set_id;
-        for (value_set_id, _) in select(&binding.value_sets, "value set", id)? {
+        for (value_set_id, _) in select(binding, &binding.value_sets, "value set", id)? {
             let written = self.target.value_sets.get(&value_set_id).cloned();
             let set = written.unwrap_or_else(|| p4::ValueSetEntry {
                 value_set_id,
@@ -374,7 +374,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         ids.sort_unstable();
         if query.digest_id != 0 {
             if !self.binding.digests.contains_key(&query.digest_id) {
-                return Err(unknown("digest", query.digest_id));
+                return Err(self.binding.unknown("digest", query.digest_id));
             }
             ids.retain(|id| *id == query.digest_id);
             if ids.is_empty() {
@@ -505,12 +505,13 @@ fn matches_filters(query: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
 
 /// The object with this id, or all of them, by id, for 0.
 fn select<'m, T>(
+    binding: &Binding,
     map: &'m std::collections::HashMap<u32, T>,
     what: &str,
     id: u32,
 ) -> Outcome<Vec<(u32, &'m T)>> {
     if id != 0 {
-        let found = map.get(&id).ok_or_else(|| unknown(what, id))?;
+        let found = map.get(&id).ok_or_else(|| binding.unknown(what, id))?;
         return Ok(vec![(id, found)]);
     }
     let mut all: Vec<_> = map.iter().map(|(id, value)| (*id, value)).collect();

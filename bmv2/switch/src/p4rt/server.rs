@@ -405,11 +405,9 @@ impl Server {
             return Err(Fault::denied("only the primary acknowledges digests"));
         }
         let pipeline = self.pipeline.load();
-        let known = pipeline
-            .as_ref()
-            .is_some_and(|pipeline| pipeline.binding.digests.contains_key(&ack.digest_id));
-        if !known {
-            return Err(super::binding::unknown("digest", ack.digest_id));
+        let binding = &pipeline.as_ref().ok_or_else(no_pipeline)?.binding;
+        if !binding.digests.contains_key(&ack.digest_id) {
+            return Err(binding.unknown("digest", ack.digest_id));
         }
         self.digests.lock().acknowledge(ack.digest_id, ack.list_id);
         Ok(())

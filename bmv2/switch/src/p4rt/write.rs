@@ -9,7 +9,7 @@ use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
-use super::binding::{Binding, TableBinding, unknown};
+use super::binding::{Binding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::target::{Marks, Target};
@@ -450,7 +450,7 @@ impl Batch<'_> {
 
     fn counter(&mut self, kind: UpdateType, counter: &p4::CounterEntry) -> Outcome<()> {
         let bound = self.binding.counters.get(&counter.counter_id);
-        let bound = bound.ok_or_else(|| unknown("counter", counter.counter_id))?;
+        let bound = bound.ok_or_else(|| self.binding.unknown("counter", counter.counter_id))?;
         only_modify(kind, &bound.name)?;
         let index = entry::decode_index(&bound.name, counter.index.as_ref(), bound.size)?;
         if let Some(data) = &counter.data {
@@ -468,7 +468,7 @@ impl Batch<'_> {
 
     fn meter(&mut self, kind: UpdateType, meter: &p4::MeterEntry) -> Outcome<()> {
         let bound = self.binding.meters.get(&meter.meter_id);
-        let bound = bound.ok_or_else(|| unknown("meter", meter.meter_id))?;
+        let bound = bound.ok_or_else(|| self.binding.unknown("meter", meter.meter_id))?;
         only_modify(kind, &bound.name)?;
         no_colour_counters(&bound.name, meter.counter_data.as_ref())?;
         let index = entry::decode_index(&bound.name, meter.index.as_ref(), bound.size)?;
@@ -541,7 +541,7 @@ impl Batch<'_> {
     fn register(&mut self, kind: UpdateType, register: &p4::RegisterEntry) -> Outcome<()> {
         let id = register.register_id;
         let bound = self.binding.registers.get(&id);
-        let bound = bound.ok_or_else(|| unknown("register", id))?;
+        let bound = bound.ok_or_else(|| self.binding.unknown("register", id))?;
         only_modify(kind, &bound.name)?;
         let index = entry::decode_index(&bound.name, register.index.as_ref(), bound.size)?;
         let data = register
@@ -560,7 +560,7 @@ impl Batch<'_> {
     fn value_set(&mut self, kind: UpdateType, set: p4::ValueSetEntry) -> Outcome<()> {
         let id = set.value_set_id;
         let bound = self.binding.value_sets.get(&id);
-        let bound = bound.ok_or_else(|| unknown("value set", id))?;
+        let bound = bound.ok_or_else(|| self.binding.unknown("value set", id))?;
         only_modify(kind, &bound.name)?;
         let mut members = Vec::with_capacity(set.members.len());
         let mut seen = HashSet::new();
@@ -583,7 +583,7 @@ impl Batch<'_> {
     fn digest(&mut self, kind: UpdateType, digest: p4::DigestEntry) -> Outcome<()> {
         let id = digest.digest_id;
         if !self.binding.digests.contains_key(&id) {
-            return Err(unknown("digest", id));
+            return Err(self.binding.unknown("digest", id));
         }
         let digests = Arc::make_mut(&mut self.target.digests);
         let exists = digests.contains_key(&id);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_queue::ArrayQueue;
-use parking_lot::{RwLock, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use serde::Serialize;
 
 use super::PortError;
@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::counters::{PortCounters, PortSnapshot};
 use super::packet_socket;
 use super::sys::{self, Wake};
-use super::worker::{RxQueue, TxPorts, TxQueue, WorkerLoop};
+use super::worker::{Order, RxQueue, TxPorts, TxQueue, WorkerLoop};
 use crate::{DropReason, Switch};
 
 /// Packets from the control side that may wait for a worker.
@@ -66,7 +66,8 @@ impl PortSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataPlaneConfig {
     /// Threads that process packets. More than one spreads the flows of every
-    /// interface over them; the order within a flow is kept.
+    /// interface over them; the order within a flow is kept. Programs with
+    /// registers or meters run on one at a time.
     pub workers: usize,
     /// Packets that the kernel keeps for each interface and worker while the
     /// worker is busy; more are dropped and counted as `rx_missed`.
@@ -93,6 +94,9 @@ pub(super) struct Shared {
     pub(super) injected: ArrayQueue<(u16, Vec<u8>)>,
     /// Held for reading during each burst.
     pub(super) gate: RwLock<()>,
+    /// Held during each burst of a program whose registers or meters depend on
+    /// the order of packets, if there are several workers.
+    pub(super) in_order: Mutex<()>,
     pub(super) no_such_port: AtomicU64,
     packet_ins: AtomicU64,
     packet_ins_lost: AtomicU64,
@@ -144,7 +148,7 @@ pub struct DataPlane {
     shared: Arc<Shared>,
     ports: Vec<PortBooks>,
     wakes: Vec<Arc<Wake>>,
-    threads: parking_lot::Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl DataPlane {
@@ -165,6 +169,7 @@ impl DataPlane {
             clock,
             injected: ArrayQueue::new(INJECT_CAPACITY),
             gate: RwLock::new(()),
+            in_order: Mutex::new(()),
             no_such_port: AtomicU64::new(0),
             packet_ins: AtomicU64::new(0),
             packet_ins_lost: AtomicU64::new(0),
@@ -190,7 +195,7 @@ impl DataPlane {
             shared,
             ports: books,
             wakes,
-            threads: parking_lot::Mutex::default(),
+            threads: Mutex::default(),
         };
         plane.spawn(ends, config.spins)?;
         Ok(plane)
@@ -214,6 +219,7 @@ impl DataPlane {
                 rx,
                 tx: TxPorts::new(tx),
                 takes_injected: number == 0,
+                order: (self.wakes.len() > 1).then(|| Order::new(Arc::clone(&self.switch))),
                 spins,
             };
             let thread = std::thread::Builder::new()

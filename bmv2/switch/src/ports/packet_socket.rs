@@ -18,6 +18,10 @@ use super::vlan;
 const TX_RETRIES: u32 = 10;
 const TX_WAIT_MS: u8 = 1;
 
+/// Most memory of one receive ring, whatever the MTU: the kernel allocates all
+/// of it at once and never pages it out.
+const MAX_RING_BYTES: usize = 32 << 20;
+
 /// Bytes beyond the MTU: Ethernet header and two VLAN tags.
 const L2_OVERHEAD: usize = 14 + 2 * vlan::TAG_LEN;
 
@@ -83,7 +87,9 @@ pub(super) fn open(
         // Before Linux 4.20; such packets are then skipped one by one.
         tracing::debug!(port, interface, %error, "outgoing packets are filtered here");
     }
-    let layout = RingLayout::new(ring_frames, mtu as usize + L2_OVERHEAD);
+    let packet_bytes = mtu as usize + L2_OVERHEAD;
+    let ring_frames = ring_frames.min(MAX_RING_BYTES / packet_bytes);
+    let layout = RingLayout::new(ring_frames, packet_bytes);
     let headroom = vlan::TAG_LEN as u32;
     let ring = RxRing::map(fd.as_fd(), layout, headroom).map_err(failed("map a receive ring"))?;
     sys::bind(fd.as_fd(), index).map_err(failed("bind to the interface"))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::batch::TxBatch;
@@ -13,7 +14,7 @@ use super::counters::{PortCounters, TxLoss};
 use super::dataplane::Shared;
 use super::packet_socket::{PacketRx, PacketTx};
 use super::sys::Wake;
-use crate::{Output, Worker};
+use crate::{Output, Switch, Worker};
 
 /// Packets taken from one port before the next one has its turn.
 const BURST: usize = 64;
@@ -131,6 +132,34 @@ impl TxPorts {
     }
 }
 
+/// Whether the running program needs its packets one after the other.
+#[derive(Debug)]
+pub(super) struct Order {
+    switch: Arc<Switch>,
+    generation: Option<u64>,
+    matters: bool,
+}
+
+impl Order {
+    pub(super) fn new(switch: Arc<Switch>) -> Self {
+        Self {
+            switch,
+            generation: None,
+            matters: false,
+        }
+    }
+
+    fn matters(&mut self) -> bool {
+        let generation = self.switch.generation.load(Ordering::Acquire);
+        if self.generation != Some(generation) {
+            self.generation = Some(generation);
+            let program = self.switch.program();
+            self.matters = program.is_some_and(|program| program.is_stateful());
+        }
+        self.matters
+    }
+}
+
 /// One worker with its ends of the ports.
 #[derive(Debug)]
 pub(super) struct WorkerLoop {
@@ -141,6 +170,8 @@ pub(super) struct WorkerLoop {
     pub(super) tx: TxPorts,
     /// Whether this worker takes the packets that the control side injects.
     pub(super) takes_injected: bool,
+    /// Set if there are other workers.
+    pub(super) order: Option<Order>,
     /// Empty passes before the worker goes to sleep.
     pub(super) spins: u32,
 }
@@ -172,6 +203,7 @@ impl WorkerLoop {
             shared,
             rx,
             tx,
+            order,
             ..
         } = self;
         for (port, queue) in rx {
@@ -179,6 +211,7 @@ impl WorkerLoop {
                 continue;
             }
             let _gate = shared.gate.read();
+            let _turn = turn(order, shared);
             let mut burst = worker.burst(shared.clock.now());
             packets += queue.receive(BURST, |packet| {
                 burst.process(*port, packet, &mut |output| deliver(tx, shared, &output));
@@ -190,12 +223,17 @@ impl WorkerLoop {
 
     fn injected(&mut self) -> usize {
         let Self {
-            worker, shared, tx, ..
+            worker,
+            shared,
+            tx,
+            order,
+            ..
         } = self;
         if shared.injected.is_empty() {
             return 0;
         }
         let _gate = shared.gate.read();
+        let _turn = turn(order, shared);
         let mut burst = worker.burst(shared.clock.now());
         let mut packets = 0;
         while packets < BURST
@@ -232,6 +270,12 @@ impl WorkerLoop {
             }
         }
     }
+}
+
+/// Waits until no other worker has a burst under way, if that matters.
+fn turn<'s>(order: &mut Option<Order>, shared: &'s Shared) -> Option<MutexGuard<'s, ()>> {
+    let matters = order.as_mut().is_some_and(Order::matters);
+    matters.then(|| shared.in_order.lock())
 }
 
 fn deliver(tx: &mut TxPorts, shared: &Shared, output: &Output<'_>) {

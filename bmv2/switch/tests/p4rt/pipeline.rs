@@ -109,6 +109,7 @@ async fn foreign_p4info_is_refused_by_name() {
     let mut c = bed.ready().await;
     type Edit = fn(&mut p4runtime_proto::p4::config::v1::P4Info);
     let edits: [(&str, Edit); 9] = [
+        // The program has a table that P4Info does not name.
         ("MyIngress.l3", |i| {
             i.tables[0].preamble.as_mut().unwrap().name = "MyIngress.l3".into();
         }),
@@ -145,6 +146,28 @@ async fn foreign_p4info_is_refused_by_name() {
     }
     let cookie = get(&mut c, ResponseType::CookieOnly).await.unwrap().cookie;
     assert_eq!(cookie.unwrap().cookie, 1);
+}
+
+/// The compiler describes objects that the program never uses, and leaves them
+/// out of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_objects_are_described_but_not_there() {
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    let mut more = config(1);
+    let info = more.p4info.as_mut().unwrap();
+    let mut unused = info.tables[0].clone();
+    let preamble = unused.preamble.as_mut().unwrap();
+    preamble.id = 0x02ff_ffff;
+    preamble.name = "MyIngress.never".into();
+    info.tables.push(unused);
+    c.set_pipeline(Action::VerifyAndCommit, Some(more))
+        .await
+        .unwrap();
+    let mut entry = l2(1, 1);
+    assert_eq!(c.write_one(entry::insert(entry.clone())).await, Code::Ok);
+    entry.table_id = 0x02ff_ffff;
+    assert_eq!(c.write_one(entry::insert(entry)).await, Code::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
