@@ -587,6 +587,35 @@ async fn questions_go_to_all_workers_and_one_answer_comes_back() {
     };
     world.tell(1, Event::Explained(Box::new(found.clone())));
     assert!(matches!(ld.next().await, Ld::Explain(answer) if answer == found));
+
+    // Nobody knows it: what all of them say.
+    ld.say(Ctl::Explain(v1::ExplainQuery {
+        query_id: 78,
+        tuple: None,
+    }))
+    .await;
+    for worker in 0..2 {
+        assert!(matches!(
+            world.command(worker).await,
+            Command::Explain { query_id: 78, .. }
+        ));
+        world.tell(
+            worker,
+            Event::Explained(Box::new(v1::ExplainAnswer {
+                query_id: 78,
+                facts: vec![format!("no session on worker {worker}")],
+                ..v1::ExplainAnswer::default()
+            })),
+        );
+    }
+    let Ld::Explain(answer) = ld.next().await else {
+        panic!("ExplainAnswer");
+    };
+    assert!(!answer.found);
+    assert_eq!(
+        answer.facts,
+        ["no session on worker 0", "no session on worker 1"]
+    );
 }
 
 #[tokio::test]

@@ -429,8 +429,11 @@ impl Control {
             return;
         };
         explaining.waiting = explaining.waiting.saturating_sub(1);
-        if explaining.answer.is_none() || answer.found {
-            explaining.answer = Some(answer);
+        match &mut explaining.answer {
+            Some(known) if known.found => {}
+            // Nobody knows it so far: what each worker would do with it.
+            Some(known) if !answer.found => known.facts.extend(answer.facts),
+            _ => explaining.answer = Some(answer),
         }
         if explaining.waiting == 0 {
             self.answer(query_id);
