@@ -6,96 +6,28 @@
 
 pub(crate) mod index;
 pub(crate) mod key;
+mod params;
 pub(crate) mod profile;
 pub(crate) mod slab;
-
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+mod table;
 
 use smallvec::SmallVec;
 
 use crate::control::{
     ActionCall, CounterValue, EntryAction, EntryKey, EntryState, MeterConfig, TableEntry,
-    TableError, Value,
+    TableError,
 };
-use crate::ir::{Ir, ParamPlace};
+use crate::ir::Ir;
 use crate::meters::Meter;
-use crate::program::{ActionId, MatchKind, Program, TableId, TableInfo};
+use crate::program::{ActionId, Program, TableId, TableInfo};
 use crate::switch::Timestamp;
-use index::{Index, Parts};
-use key::{Encoded, bytes_to_limbs, check_width, limbs_to_bytes};
+use index::Index;
+use key::Encoded;
+use params::pack_params;
+pub(crate) use params::unpack_call;
 use profile::{Profile, Slot};
-use slab::Slab;
-
-/// What an entry's first word says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Call,
-    Member,
-    Group,
-}
-
-/// An entry's first word: what it does, and with which action or slot.
-const LIVE: u64 = 1 << 40;
-
-fn head(kind: Kind, value: u32) -> u64 {
-    LIVE | ((kind as u64) << 32) | u64::from(value)
-}
-
-#[inline(always)]
-fn split_head(word: u64) -> (Kind, u32) {
-    let kind = match (word >> 32) & 3 {
-        0 => Kind::Call,
-        1 => Kind::Member,
-        _ => Kind::Group,
-    };
-    (kind, word as u32)
-}
-
-/// Word offsets in a record. Parts that a table does not have take no room.
-#[derive(Debug, Clone, Copy, Default)]
-struct Offsets {
-    packets: usize,
-    last_hit: usize,
-    timeout: usize,
-    params: usize,
-    stride: usize,
-}
-
-/// What happens on a miss.
-#[derive(Debug, Clone)]
-pub(crate) struct DefaultEntry {
-    pub(crate) kind: Kind,
-    pub(crate) value: u32,
-    pub(crate) params: Box<[u64]>,
-}
-
-/// One table.
-#[derive(Debug)]
-pub(crate) struct Table {
-    parts: Parts,
-    offsets: Offsets,
-    counted: bool,
-    timed: bool,
-    keyed: bool,
-    pub(crate) slab: Slab,
-    pub(crate) index: Index,
-    pub(crate) default: Option<DefaultEntry>,
-    initial: Option<DefaultEntry>,
-    meters: Option<Vec<Meter>>,
-    /// Cookies and metadata of the entries that have them.
-    extras: HashMap<u32, (u64, Vec<u8>)>,
-    /// Entries reported idle at the last sweep.
-    reported: HashSet<u32>,
-}
-
-/// A resolved entry action: what to store.
-#[derive(Debug)]
-struct Stored {
-    kind: Kind,
-    value: u32,
-    params: SmallVec<[u64; 4]>,
-}
+pub(crate) use table::Kind;
+use table::{DefaultEntry, LIVE, Stored, Table, split_head};
 
 /// All tables and profiles of a running program.
 #[derive(Debug, Default)]
@@ -106,257 +38,9 @@ pub(crate) struct Tables {
     pub(crate) vsets: Vec<Vec<Vec<(u64, u64)>>>,
 }
 
-impl Table {
-    fn new(program: &Program, id: usize) -> Self {
-        let empty = Parts::default();
-        let (Some(info), Some(ir)) = (program.tables.get(id), program.ir.tables.get(id)) else {
-            return Self {
-                parts: empty,
-                offsets: Offsets::default(),
-                counted: false,
-                timed: false,
-                keyed: false,
-                slab: Slab::new(1),
-                index: Index::tuples(),
-                default: None,
-                initial: None,
-                meters: None,
-                extras: HashMap::new(),
-                reported: HashSet::new(),
-            };
-        };
-        let words = ir.layout.words;
-        let exact = info.kind == MatchKind::Exact;
-        let mut at = 1;
-        let mut take = |n: usize| {
-            let start = at;
-            at += n;
-            start
-        };
-        let packets = take(if ir.counted { 2 } else { 0 });
-        let last_hit = take(usize::from(ir.timed));
-        let timeout = take(usize::from(ir.timed));
-        let parts = Parts {
-            key: take(words),
-            mask: take(if exact { 0 } else { words }),
-            rank: take(usize::from(!exact)),
-            bounds: take(2 * ir.layout.ranges.len()),
-            words,
-            ranges: ir.layout.ranges.len(),
-        };
-        let widest = info
-            .actions
-            .iter()
-            .filter_map(|(_, a)| program.ir.actions.get(a.index()))
-            .map(|a| a.words)
-            .max()
-            .unwrap_or(0);
-        let params = take(widest);
-        Self {
-            parts,
-            offsets: Offsets {
-                packets,
-                last_hit,
-                timeout,
-                params,
-                stride: at,
-            },
-            counted: ir.counted,
-            timed: ir.timed,
-            keyed: !info.key.is_empty(),
-            slab: Slab::new(at),
-            index: if exact {
-                Index::exact(info.size)
-            } else {
-                Index::tuples()
-            },
-            default: None,
-            initial: None,
-            meters: ir.meter.map(|_| Vec::new()),
-            extras: HashMap::new(),
-            reported: HashSet::new(),
-        }
-    }
-
-    /// The slot that the packet's key matches.
-    #[inline]
-    pub(crate) fn lookup(
-        &self,
-        layout: &key::KeyLayout,
-        key: &[u64],
-        scratch: &mut [u64],
-    ) -> Option<u32> {
-        if self.slab.len() == 0 {
-            return None;
-        }
-        self.index
-            .lookup(layout, &self.parts, &self.slab, key, scratch)
-    }
-
-    /// Counts a hit, notes its time, and says what the entry does.
-    #[inline]
-    pub(crate) fn hit(&self, slot: u32, bytes: u64, now: Timestamp) -> (Kind, u32, &[AtomicU64]) {
-        let record = self.slab.get(slot);
-        if self.counted
-            && let Some([p, b, ..]) = record.get(self.offsets.packets..)
-        {
-            p.fetch_add(1, Ordering::Relaxed);
-            b.fetch_add(bytes, Ordering::Relaxed);
-        }
-        if self.timed
-            && let Some(t) = record.get(self.offsets.last_hit)
-        {
-            t.store(now.as_nanos(), Ordering::Relaxed);
-        }
-        let word = record.first().map_or(0, |w| w.load(Ordering::Relaxed));
-        let (kind, value) = split_head(word);
-        (
-            kind,
-            value,
-            record.get(self.offsets.params..).unwrap_or(&[]),
-        )
-    }
-
-    /// The direct meter of an entry.
-    pub(crate) fn meter(&self, slot: u32) -> Option<&Meter> {
-        self.meters.as_ref()?.get(slot as usize)
-    }
-
-    fn counter(&self, slot: u32) -> CounterValue {
-        CounterValue {
-            packets: self.slab.word(slot, self.offsets.packets),
-            bytes: self.slab.word(slot, self.offsets.packets + 1),
-        }
-    }
-
-    fn encoded(&self, layout: &key::KeyLayout, slot: u32) -> Encoded {
-        let read = |at: usize, n: usize| (0..n).map(|i| self.slab.word(slot, at + i)).collect();
-        let exact = matches!(self.index, Index::Exact(_));
-        Encoded {
-            value: read(self.parts.key, layout.words),
-            mask: if exact {
-                SmallVec::from_elem(u64::MAX, layout.words)
-            } else {
-                read(self.parts.mask, layout.words)
-            },
-            bounds: (0..layout.ranges.len())
-                .map(|r| self.parts.bound(&self.slab, slot, r))
-                .collect(),
-            rank: if exact {
-                0
-            } else {
-                self.slab.word(slot, self.parts.rank) as i64
-            },
-        }
-    }
-
-    fn store_action(&mut self, slot: u32, s: &Stored) {
-        self.slab.set(slot, 0, head(s.kind, s.value));
-        for i in 0..self.offsets.stride - self.offsets.params {
-            let word = s.params.get(i).copied().unwrap_or(0);
-            self.slab.set(slot, self.offsets.params + i, word);
-        }
-    }
-
-    fn store_extras(&mut self, slot: u32, entry: &TableEntry, now: Timestamp) {
-        if self.timed {
-            self.slab.set(slot, self.offsets.last_hit, now.as_nanos());
-            self.slab
-                .set(slot, self.offsets.timeout, entry.idle_timeout_ns);
-            self.reported.remove(&slot);
-        }
-        if entry.cookie == 0 && entry.metadata.is_empty() {
-            self.extras.remove(&slot);
-        } else {
-            self.extras
-                .insert(slot, (entry.cookie, entry.metadata.clone()));
-        }
-    }
-}
-
 /// The name of a table for messages.
 fn name(info: &TableInfo) -> String {
     format!("table {}", info.name)
-}
-
-/// The words of an action's parameters.
-pub(crate) fn pack_params(
-    place: &str,
-    program: &Program,
-    call: &ActionCall,
-) -> Result<SmallVec<[u64; 4]>, TableError> {
-    let (Some(info), Some(action)) = (
-        program.actions.get(call.action.index()),
-        program.ir.actions.get(call.action.index()),
-    ) else {
-        return Err(TableError::NoSuchObject {
-            what: "action",
-            id: call.action.0,
-        });
-    };
-    if call.params.len() != info.params.len() {
-        return Err(TableError::Invalid {
-            place: place.to_owned(),
-            what: format!(
-                "action {} takes {} parameters, not {}",
-                info.name,
-                info.params.len(),
-                call.params.len()
-            ),
-        });
-    }
-    let mut words = SmallVec::from_elem(0, action.words);
-    for ((p, v), i) in action.params.iter().zip(&call.params).zip(&info.params) {
-        if v.len() * 8 > p.width as usize {
-            check_width(
-                &format!("{place}, action {}", info.name),
-                &i.name,
-                p.width,
-                v,
-            )?;
-        }
-        put_param(&mut words, *p, v);
-    }
-    Ok(words)
-}
-
-fn put_param(words: &mut [u64], p: ParamPlace, value: &[u8]) {
-    let at = usize::from(p.word);
-    if p.width <= 64 {
-        if let Some(w) = words.get_mut(at) {
-            *w |= key::chunk(value, 0, 64) << p.shift;
-        }
-        return;
-    }
-    let limbs = bytes_to_limbs(value, p.width.div_ceil(64) as usize);
-    for (i, limb) in limbs.iter().enumerate() {
-        if let Some(w) = words.get_mut(at + i) {
-            *w = *limb;
-        }
-    }
-}
-
-/// A call with its parameters as bytes.
-pub(crate) fn unpack_call(ir: &Ir, action: ActionId, words: &[u64]) -> ActionCall {
-    let places = ir
-        .actions
-        .get(action.index())
-        .map_or(&[][..], |a| a.params.as_slice());
-    let params = places
-        .iter()
-        .map(|p| {
-            let word = |i: usize| words.get(usize::from(p.word) + i).copied().unwrap_or(0);
-            if p.width <= 64 {
-                return key::bytes_of(
-                    (word(0) >> p.shift) & crate::ir::bits::mask64(p.width),
-                    p.width,
-                );
-            }
-            let limbs: SmallVec<[u64; 4]> = (0..p.width.div_ceil(64) as usize).map(word).collect();
-            limbs_to_bytes(&limbs, p.width)
-        })
-        .collect::<Vec<Value>>();
-    ActionCall { action, params }
 }
 
 impl Tables {

@@ -1,0 +1,224 @@
+//! One operation at a time, and what operations are checked by.
+
+use crate::control::{CounterTarget, FieldMatch, MeterTarget, TableError, TableOp};
+use crate::counters::CounterArray;
+use crate::ir::bits::mask64;
+use crate::meters::MeterArray;
+use crate::program::{ProfileId, Program};
+use crate::registers::RegisterArray;
+use crate::tables::Tables;
+use crate::tables::key::{check_width, chunk};
+
+use super::{Pipeline, Timestamp};
+
+impl Pipeline {
+    pub(super) fn counter(&self, id: u32) -> Result<&CounterArray, TableError> {
+        self.counters
+            .get(id as usize)
+            .ok_or(TableError::NoSuchObject {
+                what: "counter",
+                id,
+            })
+    }
+
+    pub(super) fn counter_name(&self, id: u32) -> String {
+        let info = self.program.counters.get(id as usize);
+        format!("counter {}", info.map_or("", |c| c.name.as_str()))
+    }
+
+    pub(super) fn meter(&self, id: u32) -> Result<&MeterArray, TableError> {
+        self.meters
+            .get(id as usize)
+            .ok_or(TableError::NoSuchObject { what: "meter", id })
+    }
+
+    pub(super) fn meter_name(&self, id: u32) -> String {
+        let info = self.program.meters.get(id as usize);
+        format!("meter {}", info.map_or("", |m| m.name.as_str()))
+    }
+
+    pub(super) fn register(&self, id: u32) -> Result<(&RegisterArray, String), TableError> {
+        let info = self.program.registers.get(id as usize);
+        match (self.registers.get(id), info) {
+            (Some(r), Some(info)) => Ok((r, format!("register {}", info.name))),
+            _ => Err(TableError::NoSuchObject {
+                what: "register",
+                id,
+            }),
+        }
+    }
+}
+
+/// One index, or all of them.
+pub(super) fn indices(
+    place: &str,
+    index: Option<u32>,
+    size: usize,
+) -> Result<std::ops::Range<usize>, TableError> {
+    match index {
+        None => Ok(0..size),
+        Some(i) if (i as usize) < size => Ok(i as usize..i as usize + 1),
+        Some(i) => Err(TableError::OutOfRange {
+            place: place.to_owned(),
+            index: u64::from(i),
+            size: size as u64,
+        }),
+    }
+}
+
+/// A value set's member as value and mask by word, laid out as the parser's
+/// select keys are.
+pub(super) fn vset_member(
+    name: &str,
+    widths: &[u32],
+    fields: &[FieldMatch],
+) -> Result<Vec<(u64, u64)>, TableError> {
+    let place = format!("value set {name}");
+    let invalid = |what: String| TableError::Invalid {
+        place: place.clone(),
+        what,
+    };
+    if fields.len() != widths.len() {
+        return Err(invalid(format!(
+            "a member has {} fields, not {}",
+            widths.len(),
+            fields.len()
+        )));
+    }
+    let mut words = Vec::new();
+    for (i, (m, &width)) in fields.iter().zip(widths).enumerate() {
+        let field = format!("field {i}");
+        let fit = |v: &[u8]| check_width(&place, &field, width, v);
+        let limbs = width.div_ceil(64);
+        let width_of = |limb: u32| (width - limb * 64).min(64);
+        for limb in (0..limbs).rev() {
+            let (right, w) = (limb * 64, width_of(limb));
+            words.push(match m {
+                FieldMatch::Exact(v) => {
+                    fit(v)?;
+                    (chunk(v, right, w), mask64(w))
+                }
+                FieldMatch::Ternary { value, mask } => {
+                    fit(value)?;
+                    fit(mask)?;
+                    let mask = chunk(mask, right, w);
+                    (chunk(value, right, w) & mask, mask)
+                }
+                FieldMatch::Lpm { value, prefix_len } => {
+                    fit(value)?;
+                    if *prefix_len > width {
+                        return Err(invalid(format!("a prefix of {prefix_len} bits in {width}")));
+                    }
+                    let host = width - prefix_len;
+                    let mask = mask64(w) & !mask64(host.saturating_sub(right).min(w));
+                    (chunk(value, right, w) & mask, mask)
+                }
+                FieldMatch::Any => (0, 0),
+                FieldMatch::Range { .. } => {
+                    return Err(invalid("ranges are not supported in value sets".into()));
+                }
+            });
+        }
+    }
+    Ok(words)
+}
+
+pub(super) fn apply_one(
+    p: &Pipeline,
+    tables: &mut Tables,
+    op: &TableOp,
+    now: Timestamp,
+) -> Result<(), TableError> {
+    let program = &*p.program;
+    match op {
+        TableOp::Insert { table, entry } => tables.insert(program, *table, entry, now, false),
+        TableOp::Modify { table, entry } => tables.modify(program, *table, entry, now),
+        TableOp::Delete { table, key } => tables.delete(program, *table, key),
+        TableOp::SetDefault { table, action } => tables.set_default(program, *table, action),
+        TableOp::ResetDefault { table } => tables.reset_default(program, *table),
+        TableOp::InsertMember { profile, member } => {
+            let slot = Tables::member_slot(program, profile.0, &member.call)?;
+            tables
+                .profile_mut(profile.0)?
+                .insert_member(member.id, slot)
+        }
+        TableOp::ModifyMember { profile, member } => {
+            let slot = Tables::member_slot(program, profile.0, &member.call)?;
+            tables
+                .profile_mut(profile.0)?
+                .modify_member(member.id, slot)
+        }
+        TableOp::DeleteMember { profile, id } => tables.profile_mut(profile.0)?.delete_member(*id),
+        TableOp::InsertGroup { profile, group } => {
+            with_selector(program, *profile)?;
+            tables.profile_mut(profile.0)?.insert_group(group)
+        }
+        TableOp::ModifyGroup { profile, group } => {
+            with_selector(program, *profile)?;
+            tables.profile_mut(profile.0)?.modify_group(group)
+        }
+        TableOp::DeleteGroup { profile, id } => tables.profile_mut(profile.0)?.delete_group(*id),
+        TableOp::WriteCounter { target, value } => match target {
+            CounterTarget::Direct { table, key } => tables
+                .direct_counter(program, *table, key, Some(*value))
+                .map(|_| ()),
+            CounterTarget::Indexed { counter, index } => {
+                let cells = p.counter(counter.0)?;
+                for i in indices(&p.counter_name(counter.0), *index, cells.size())? {
+                    cells.set(i, *value);
+                }
+                Ok(())
+            }
+        },
+        TableOp::ConfigureMeter { target, config } => {
+            if let Some(c) = config.filter(|c| c.pir < c.cir) {
+                return Err(TableError::Invalid {
+                    place: "meter".into(),
+                    what: format!("the peak rate {} is below the committed {}", c.pir, c.cir),
+                });
+            }
+            match target {
+                MeterTarget::Direct { table, key } => {
+                    tables.configure_meter(program, *table, key, *config)
+                }
+                MeterTarget::Indexed { meter, index } => {
+                    let cells = &p.meter(meter.0)?.cells;
+                    for i in indices(&p.meter_name(meter.0), *index, cells.len())? {
+                        if let Some(m) = cells.get(i) {
+                            m.configure(*config);
+                        }
+                    }
+                    Ok(())
+                }
+            }
+        }
+        TableOp::WriteRegister {
+            register,
+            index,
+            value,
+        } => {
+            let (array, name) = p.register(register.0)?;
+            let width = program
+                .registers
+                .get(register.index())
+                .map_or(0, |r| r.width);
+            check_width(&name, "cell", width, value)?;
+            let range = indices(&name, *index, array.size() as usize)?;
+            let number = num_bigint::BigInt::from_bytes_be(num_bigint::Sign::Plus, value);
+            for i in range {
+                array.write(i as u64, number.clone());
+            }
+            Ok(())
+        }
+    }
+}
+
+fn with_selector(program: &Program, profile: ProfileId) -> Result<(), TableError> {
+    match program.profiles.get(profile.index()) {
+        Some(p) if !p.with_selector => Err(TableError::Invalid {
+            place: format!("action profile {}", p.name),
+            what: "it has no selector, so it has no groups".into(),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,252 @@
+//! One table: its records, index and default action.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use super::index::{Index, Parts};
+use super::key::{Encoded, KeyLayout};
+use super::slab::Slab;
+use crate::control::{CounterValue, TableEntry};
+use crate::meters::Meter;
+use crate::program::{MatchKind, Program};
+use crate::switch::Timestamp;
+
+/// What an entry's first word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Call,
+    Member,
+    Group,
+}
+
+/// An entry's first word: what it does, and with which action or slot.
+pub(super) const LIVE: u64 = 1 << 40;
+
+pub(super) fn head(kind: Kind, value: u32) -> u64 {
+    LIVE | ((kind as u64) << 32) | u64::from(value)
+}
+
+#[inline(always)]
+pub(super) fn split_head(word: u64) -> (Kind, u32) {
+    let kind = match (word >> 32) & 3 {
+        0 => Kind::Call,
+        1 => Kind::Member,
+        _ => Kind::Group,
+    };
+    (kind, word as u32)
+}
+
+/// Word offsets in a record. Parts that a table does not have take no room.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offsets {
+    pub(super) packets: usize,
+    pub(super) last_hit: usize,
+    pub(super) timeout: usize,
+    pub(super) params: usize,
+    pub(super) stride: usize,
+}
+
+/// What happens on a miss.
+#[derive(Debug, Clone)]
+pub(crate) struct DefaultEntry {
+    pub(crate) kind: Kind,
+    pub(crate) value: u32,
+    pub(crate) params: Box<[u64]>,
+}
+
+/// One table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(super) parts: Parts,
+    pub(super) offsets: Offsets,
+    pub(super) counted: bool,
+    pub(super) timed: bool,
+    pub(super) keyed: bool,
+    pub(crate) slab: Slab,
+    pub(crate) index: Index,
+    pub(crate) default: Option<DefaultEntry>,
+    pub(super) initial: Option<DefaultEntry>,
+    pub(super) meters: Option<Vec<Meter>>,
+    /// Cookies and metadata of the entries that have them.
+    pub(super) extras: HashMap<u32, (u64, Vec<u8>)>,
+    /// Entries reported idle at the last sweep.
+    pub(super) reported: HashSet<u32>,
+}
+
+/// A resolved entry action: what to store.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) kind: Kind,
+    pub(super) value: u32,
+    pub(super) params: SmallVec<[u64; 4]>,
+}
+
+impl Table {
+    pub(super) fn new(program: &Program, id: usize) -> Self {
+        let empty = Parts::default();
+        let (Some(info), Some(ir)) = (program.tables.get(id), program.ir.tables.get(id)) else {
+            return Self {
+                parts: empty,
+                offsets: Offsets::default(),
+                counted: false,
+                timed: false,
+                keyed: false,
+                slab: Slab::new(1),
+                index: Index::tuples(),
+                default: None,
+                initial: None,
+                meters: None,
+                extras: HashMap::new(),
+                reported: HashSet::new(),
+            };
+        };
+        let words = ir.layout.words;
+        let exact = info.kind == MatchKind::Exact;
+        let mut at = 1;
+        let mut take = |n: usize| {
+            let start = at;
+            at += n;
+            start
+        };
+        let packets = take(if ir.counted { 2 } else { 0 });
+        let last_hit = take(usize::from(ir.timed));
+        let timeout = take(usize::from(ir.timed));
+        let parts = Parts {
+            key: take(words),
+            mask: take(if exact { 0 } else { words }),
+            rank: take(usize::from(!exact)),
+            bounds: take(2 * ir.layout.ranges.len()),
+            words,
+            ranges: ir.layout.ranges.len(),
+        };
+        let widest = info
+            .actions
+            .iter()
+            .filter_map(|(_, a)| program.ir.actions.get(a.index()))
+            .map(|a| a.words)
+            .max()
+            .unwrap_or(0);
+        let params = take(widest);
+        Self {
+            parts,
+            offsets: Offsets {
+                packets,
+                last_hit,
+                timeout,
+                params,
+                stride: at,
+            },
+            counted: ir.counted,
+            timed: ir.timed,
+            keyed: !info.key.is_empty(),
+            slab: Slab::new(at),
+            index: if exact {
+                Index::exact(info.size)
+            } else {
+                Index::tuples()
+            },
+            default: None,
+            initial: None,
+            meters: ir.meter.map(|_| Vec::new()),
+            extras: HashMap::new(),
+            reported: HashSet::new(),
+        }
+    }
+
+    /// The slot that the packet's key matches.
+    #[inline]
+    pub(crate) fn lookup(
+        &self,
+        layout: &KeyLayout,
+        key: &[u64],
+        scratch: &mut [u64],
+    ) -> Option<u32> {
+        if self.slab.len() == 0 {
+            return None;
+        }
+        self.index
+            .lookup(layout, &self.parts, &self.slab, key, scratch)
+    }
+
+    /// Counts a hit, notes its time, and says what the entry does.
+    #[inline]
+    pub(crate) fn hit(&self, slot: u32, bytes: u64, now: Timestamp) -> (Kind, u32, &[AtomicU64]) {
+        let record = self.slab.get(slot);
+        if self.counted
+            && let Some([p, b, ..]) = record.get(self.offsets.packets..)
+        {
+            p.fetch_add(1, Ordering::Relaxed);
+            b.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if self.timed
+            && let Some(t) = record.get(self.offsets.last_hit)
+        {
+            t.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        let word = record.first().map_or(0, |w| w.load(Ordering::Relaxed));
+        let (kind, value) = split_head(word);
+        (
+            kind,
+            value,
+            record.get(self.offsets.params..).unwrap_or(&[]),
+        )
+    }
+
+    /// The direct meter of an entry.
+    pub(crate) fn meter(&self, slot: u32) -> Option<&Meter> {
+        self.meters.as_ref()?.get(slot as usize)
+    }
+
+    pub(super) fn counter(&self, slot: u32) -> CounterValue {
+        CounterValue {
+            packets: self.slab.word(slot, self.offsets.packets),
+            bytes: self.slab.word(slot, self.offsets.packets + 1),
+        }
+    }
+
+    pub(super) fn encoded(&self, layout: &KeyLayout, slot: u32) -> Encoded {
+        let read = |at: usize, n: usize| (0..n).map(|i| self.slab.word(slot, at + i)).collect();
+        let exact = matches!(self.index, Index::Exact(_));
+        Encoded {
+            value: read(self.parts.key, layout.words),
+            mask: if exact {
+                SmallVec::from_elem(u64::MAX, layout.words)
+            } else {
+                read(self.parts.mask, layout.words)
+            },
+            bounds: (0..layout.ranges.len())
+                .map(|r| self.parts.bound(&self.slab, slot, r))
+                .collect(),
+            rank: if exact {
+                0
+            } else {
+                self.slab.word(slot, self.parts.rank) as i64
+            },
+        }
+    }
+
+    pub(super) fn store_action(&mut self, slot: u32, s: &Stored) {
+        self.slab.set(slot, 0, head(s.kind, s.value));
+        for i in 0..self.offsets.stride - self.offsets.params {
+            let word = s.params.get(i).copied().unwrap_or(0);
+            self.slab.set(slot, self.offsets.params + i, word);
+        }
+    }
+
+    pub(super) fn store_extras(&mut self, slot: u32, entry: &TableEntry, now: Timestamp) {
+        if self.timed {
+            self.slab.set(slot, self.offsets.last_hit, now.as_nanos());
+            self.slab
+                .set(slot, self.offsets.timeout, entry.idle_timeout_ns);
+            self.reported.remove(&slot);
+        }
+        if entry.cookie == 0 && entry.metadata.is_empty() {
+            self.extras.remove(&slot);
+        } else {
+            self.extras
+                .insert(slot, (entry.cookie, entry.metadata.clone()));
+        }
+    }
+}
