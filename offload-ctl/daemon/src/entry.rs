@@ -214,7 +214,6 @@ pub enum Value {
     },
     VipOut {
         addr: Ipv4Addr,
-        port: u16,
     },
     Decap,
     Lip {
@@ -242,6 +241,7 @@ pub enum Value {
         client_addr: Ipv4Addr,
         client_port: u16,
         vip_id: u16,
+        vip_port: u16,
         server_id: u16,
     },
 }

@@ -154,7 +154,7 @@ impl Neighbors {
             state.needed = false;
             state.fixed = false;
         }
-        for hop in hops.values() {
+        for hop in hops.values().filter(|hop| hop.configured) {
             self.states
                 .entry((hop.port, hop.neighbor))
                 .or_insert_with(State::unknown)
@@ -346,7 +346,16 @@ impl Neighbors {
         Some((port, frames::arp_request(here.mac, here.link.addr(), addr)))
     }
 
-    /// What is due now. The second value tells whether a learned host was
+    /// The switch has come (back): what was asked meanwhile went nowhere, so
+    /// ask for all anew.
+    pub fn ask_all(&mut self) {
+        for state in self.states.values_mut() {
+            state.ask_at = 0;
+            state.unanswered = 0;
+        }
+    }
+
+    /// What is due now, while the switch is there. The second value tells whether a learned host was
     /// forgotten.
     pub fn tick(&mut self, now: u64) -> (Vec<Outgoing>, bool) {
         let before = self.states.len();

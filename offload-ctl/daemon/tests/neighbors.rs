@@ -244,3 +244,34 @@ async fn virtual_addresses_of_a_link_are_answered_for() {
     assert_eq!(replies[0].1.sender.octets(), [10, 1, 0, 100]);
     assert_eq!(replies[0].1.sender_mac, [2, 0, 0, 0, 1, 1]);
 }
+
+#[tokio::test]
+async fn clients_are_not_forgotten_while_the_switch_is_away() {
+    let (dir, switch) = (store_dir(), FakeSwitch::new());
+    let mut settings = settings();
+    settings.arp_retry = std::time::Duration::from_millis(1);
+    settings.arp_refresh = std::time::Duration::from_millis(1);
+    let daemon = Daemon::start(&dir, &switch, settings);
+    daemon.apply(common::GATEWAY).await;
+    daemon.converged().await;
+    let request = || frames::arp_request(CLIENT, [10, 1, 0, 2].into(), [10, 1, 0, 1].into());
+    packet_in(&switch, 1, request()).await;
+    eventually("the route to the client", async || {
+        next_hop(&switch, [10, 1, 0, 2]).is_some()
+    })
+    .await;
+    // Away for twenty ticks, in which nobody could have answered.
+    switch.with(|state| state.reachable = false);
+    switch.restart();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    switch.with(|state| state.reachable = true);
+    eventually("the route is back at once", async || {
+        next_hop(&switch, [10, 1, 0, 2]) == Some((1, CLIENT.to_u64()))
+    })
+    .await;
+    // One that is there and does not answer is forgotten in the end.
+    eventually("the route is gone", async || {
+        next_hop(&switch, [10, 1, 0, 2]).is_none()
+    })
+    .await;
+}

@@ -20,9 +20,12 @@ impl Core {
             self.next_retire = now + PERIOD_MS;
             self.flows
                 .expire_absent(now, super::ms(self.settings.absent_ld_grace));
-            self.retire_vips(now);
-            self.retire_locals(now);
-            self.release_ids(now);
+            // Before the switch was read nobody knows what it needs.
+            if self.flows.is_known() {
+                self.retire_vips(now);
+                self.retire_locals(now);
+                self.release_ids(now);
+            }
         }
     }
 

@@ -82,6 +82,7 @@ impl Core {
         self.switch.retry_config_at = 0;
         self.mirror.reset(&up.readings);
         self.import_neighbors();
+        self.neighbors.ask_all();
         self.rebuild();
         let flows: Vec<Reading> = up
             .readings
@@ -256,12 +257,12 @@ impl Core {
     }
 
     pub(super) fn tick_switch(&mut self, now: u64) {
-        let (frames, forgot) = self.neighbors.tick(now);
         if self.switch.is_up() {
+            let (frames, forgot) = self.neighbors.tick(now);
             self.send_frames(frames);
-        }
-        if forgot {
-            self.rebuild();
+            if forgot {
+                self.rebuild();
+            }
         }
         if let Some(check) = self.flows.idle_due(now) {
             self.read_for_idle(check);

@@ -10,8 +10,8 @@ use std::net::Ipv4Addr;
 use sluice_config::{Gateway, Mac, Port, PortRole};
 
 use super::{
-    BUCKETS, Intent, TUNNEL_OVERHEAD, group_identity, local_identity, out_port, overlap,
-    slot_identity, slot_owners, vip_identity,
+    BUCKETS, Intent, TUNNEL_OVERHEAD, group_identity, local_identity, overlap, slot_identity,
+    slot_owners, vip_identity,
 };
 use crate::entry::{Entry, Key, Role, Value};
 use crate::ids::{IdBook, Identity, Kind};
@@ -30,6 +30,9 @@ pub struct Hop {
     pub smac: Mac,
     /// Tunnel ends, source and destination.
     pub tunnel: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// The configuration needs it; otherwise it was learned and may be
+    /// forgotten.
+    pub configured: bool,
 }
 
 impl Hop {
@@ -174,7 +177,8 @@ fn forwarding(
             );
         }
     }
-    let mut hosts = hosts(gateway, ids);
+    let configured = hosts(gateway, ids);
+    let mut hosts = configured.clone();
     for host in learned {
         if let Some(port) = port_of(host.port).filter(|p| p.address.contains(&host.addr)) {
             hosts.insert((port.vni, host.addr, port.number));
@@ -193,6 +197,9 @@ fn forwarding(
             continue;
         };
         add_hop(desired, id, port, addr, None);
+        if let Some(hop) = desired.hops.get_mut(&id) {
+            hop.configured = configured.contains(&(vni, addr, number));
+        }
         desired.add(
             Key::RouteV4 { vni, addr, len: 32 },
             Value::ToNexthop { nexthop_id: id },
@@ -264,6 +271,7 @@ fn add_hop(
             neighbor,
             smac: port.mac,
             tunnel,
+            configured: true,
         },
     );
 }
@@ -321,18 +329,9 @@ fn rewrites(ids: &IdBook, desired: &mut Desired) {
             Identity::Local { addr, .. } => {
                 desired.add(Key::Local { id }, Value::Local { addr });
             }
-            Identity::Vip {
-                addr,
-                port_low,
-                port_high,
-                ..
-            } => desired.add(
-                Key::VipOut { id },
-                Value::VipOut {
-                    addr,
-                    port: out_port((port_low, port_high)),
-                },
-            ),
+            Identity::Vip { addr, .. } => {
+                desired.add(Key::VipOut { id }, Value::VipOut { addr });
+            }
             _ => {}
         }
     }

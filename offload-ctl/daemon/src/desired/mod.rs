@@ -351,11 +351,6 @@ pub fn group_identity(name: &str) -> Identity {
     }
 }
 
-/// The port of a VIP as the rewrite of replies needs it: 0 keeps the packet's.
-fn out_port(range: (u16, u16)) -> u16 {
-    if range.0 == range.1 { range.0 } else { 0 }
-}
-
 /// Whether two VIPs claim one packet.
 fn overlap(one: &Vip, other: &Vip) -> bool {
     let ports = |range: PortRange| (range.low(), range.high());

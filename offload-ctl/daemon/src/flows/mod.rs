@@ -228,6 +228,12 @@ impl FlowBook {
         self.stats
     }
 
+    /// Whether the switch's tables have been read since start, so that no
+    /// session on the switch is unknown here.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
     /// Number of sessions.
     pub fn len(&self) -> usize {
         self.flows.len()

@@ -116,6 +116,7 @@ impl Pair {
                 client_addr: self.fwd.client_addr,
                 client_port: self.fwd.client_port,
                 vip_id: self.fwd.vip_id,
+                vip_port: self.fwd.vip_port,
                 server_id: self.server_id,
             },
         };

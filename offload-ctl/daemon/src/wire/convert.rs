@@ -179,12 +179,9 @@ pub(super) fn entry_to_proto(entry: &Entry) -> Option<TableEntry> {
             action: t::local::Action::SetLocal { addr: addr.into() },
         }
         .into(),
-        (Key::VipOut { id }, Value::VipOut { addr, port }) => t::vip_out::Entry {
+        (Key::VipOut { id }, Value::VipOut { addr }) => t::vip_out::Entry {
             key: t::vip_out::Key { vip_id: id },
-            action: t::vip_out::Action::SetVipOut {
-                addr: addr.into(),
-                port,
-            },
+            action: t::vip_out::Action::SetVipOut { addr: addr.into() },
         }
         .into(),
         (Key::Vtep { addr }, Value::Decap) => t::vtep::Entry {
@@ -257,6 +254,7 @@ pub(super) fn entry_to_proto(entry: &Entry) -> Option<TableEntry> {
                 client_addr,
                 client_port,
                 vip_id,
+                vip_port,
                 server_id,
             },
         ) => t::flow_rev_v4::Entry {
@@ -265,6 +263,7 @@ pub(super) fn entry_to_proto(entry: &Entry) -> Option<TableEntry> {
                 client_addr: client_addr.into(),
                 client_port,
                 vip_id,
+                vip_port,
                 server_id,
             },
             idle_timeout_ns,
@@ -387,12 +386,9 @@ pub(super) fn entry_from_proto(proto: &TableEntry) -> Result<Entry, ContractErro
             Entry::new(Key::Local { id: e.key.local_id }, Value::Local { addr })
         }
         AnyEntry::VipOut(e) => {
-            let t::vip_out::Action::SetVipOut { addr, port } = e.action;
+            let t::vip_out::Action::SetVipOut { addr } = e.action;
             let addr = addr.into();
-            Entry::new(
-                Key::VipOut { id: e.key.vip_id },
-                Value::VipOut { addr, port },
-            )
+            Entry::new(Key::VipOut { id: e.key.vip_id }, Value::VipOut { addr })
         }
         AnyEntry::Vtep(e) => Entry::new(
             Key::Vtep {
@@ -457,6 +453,7 @@ pub(super) fn entry_from_proto(proto: &TableEntry) -> Result<Entry, ContractErro
                 client_addr,
                 client_port,
                 vip_id,
+                vip_port,
                 server_id,
             } = e.action;
             Entry {
@@ -465,6 +462,7 @@ pub(super) fn entry_from_proto(proto: &TableEntry) -> Result<Entry, ContractErro
                     client_addr: client_addr.into(),
                     client_port,
                     vip_id,
+                    vip_port,
                     server_id,
                 },
                 idle_timeout_ms: ms(e.idle_timeout_ns),
@@ -541,7 +539,7 @@ mod tests {
             ),
             (Key::Server { id: 9 }, Value::Server { addr, port: 0 }),
             (Key::Local { id: 9 }, Value::Local { addr }),
-            (Key::VipOut { id: 9 }, Value::VipOut { addr, port: 80 }),
+            (Key::VipOut { id: 9 }, Value::VipOut { addr }),
             (Key::Vtep { addr }, Value::Decap),
             (
                 Key::LipV4 { vni: 0, addr },
@@ -596,6 +594,7 @@ mod tests {
                 client_addr: addr,
                 client_port: 40_000,
                 vip_id: 1,
+                vip_port: 80,
                 server_id: 9,
             },
             idle_timeout_ms: 900_000,
