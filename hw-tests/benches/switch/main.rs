@@ -1,0 +1,70 @@
+//! Packets a second, CPU time a packet, and inserts a second of the switches.
+//!
+//! `cargo bench -p hw-tests --bench switch` prints a table and writes
+//! `target/bench/switch.json`; an argument names the only target to measure.
+//! Every switch gets the same pipeline, the same flows and the same paced
+//! generator, one after the other in one run, over veth pairs in a network
+//! namespace. What is measured is the flow-hit path of `gateway.json`: a
+//! client's packets of offloaded sessions, rewritten and forwarded.
+//!
+//! Before anything is timed, frames are compared byte for byte with what must
+//! leave: a switch that forwards fast and wrong is not measured.
+
+mod inserts;
+mod links;
+mod memory;
+mod report;
+mod traffic;
+
+use anyhow::{Context, Result};
+use hw_tests::netns;
+use hw_tests::target::Target;
+use serde_json::{Map, Value, json};
+
+fn main() -> Result<()> {
+    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let mut targets = Map::new();
+    let memory = memory::measure().context("in memory")?;
+    for target in Target::ALL {
+        let name = target.to_string();
+        if only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
+        let measured = match missing(target) {
+            Some(reason) => {
+                println!("SKIPPED {name}: {reason}");
+                json!({ "skipped": reason })
+            }
+            None => measure(target).with_context(|| name.clone())?,
+        };
+        targets.insert(name, measured);
+    }
+    let result = report::result(memory, targets);
+    report::print(&result);
+    let path = report::write(&result)?;
+    println!("written to {}", path.display());
+    Ok(())
+}
+
+fn missing(target: Target) -> Option<String> {
+    if target == Target::Softswitch
+        && let Err(error) = links::build_softswitch()
+    {
+        return Some(format!("{error:#}"));
+    }
+    netns::missing().or_else(|| target.program().err().map(|error| error.to_string()))
+}
+
+fn measure(target: Target) -> Result<Value> {
+    println!("measuring {target} ({})", target.program()?.display());
+    let mut lengths = Map::new();
+    for length in traffic::LENGTHS {
+        let measured = links::measure(target, length)?;
+        lengths.insert(length.to_string(), measured);
+    }
+    Ok(json!({
+        "program": target.program()?,
+        "frames": lengths,
+        "inserts_per_second": inserts::measure(target)?,
+    }))
+}
