@@ -52,6 +52,7 @@ struct metadata_t {
     bit<8>  peeked;
     bit<16> options;
     bit<8>  next;
+    bit<20> label;
 }
 
 parser Reading(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
@@ -129,13 +130,16 @@ control Forwarding(inout headers_t h, inout metadata_t m, inout standard_metadat
     table by_label {
         key = {
             h.labels[0].isValid(): exact @name("labelled");
-            h.labels[0].value: ternary @name("label");
+            m.label: ternary @name("label");
         }
         actions = { to; pop_label; push_label; drop; }
         default_action = to(1);
         size = 64;
     }
     apply {
+        // A field of a header that is not there has no defined value.
+        m.label = 0;
+        if (h.labels[0].isValid()) { m.label = h.labels[0].value; }
         by_label.apply();
         if (h.item.small.isValid()) {
             h.item.small.value = h.item.small.value + 1;

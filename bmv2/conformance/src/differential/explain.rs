@@ -1,27 +1,239 @@
-//! The differences that are meant. Each has an id; `docs/softswitch-differences.md`
-//! says what it is about.
+//! The differences that are meant. Each has an id; what it is about stands in
+//! `docs/softswitch-differences.md`.
 
+use std::collections::BTreeSet;
+
+use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::field_match::FieldMatchType;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
+use p4runtime_proto::p4::v1::{TableEntry, Update};
+
+use super::side::Kind;
 use super::step::{Outcome, Step};
 
 /// A known difference.
 pub struct Known {
     /// Its id in the documentation.
     pub id: &'static str,
-    applies: fn(&Step, &Outcome, &Outcome) -> bool,
+    applies: fn(&Seen<'_>) -> bool,
 }
 
+/// What a difference is judged by.
+struct Seen<'a> {
+    step: &'a Step,
+    /// The status of each update, ours and theirs; of the call if there are
+    /// none.
+    statuses: Vec<(String, String)>,
+    ours: &'a Outcome,
+    theirs: &'a Outcome,
+}
+
+/// The id for an end of bmv2's process.
+const CRASH: &str = "bmv2-crash";
+
 /// All of them.
-pub const KNOWN: &[Known] = &[];
+pub const KNOWN: &[Known] = &[
+    Known {
+        id: "negative-priority",
+        applies: |seen| {
+            seen.differing("INVALID_ARGUMENT", &["OK", "UNKNOWN", "ALREADY_EXISTS"])
+                && seen.entries().any(|entry| entry.priority < 0)
+        },
+    },
+    Known {
+        id: "empty-value",
+        applies: |seen| {
+            seen.differing("OUT_OF_RANGE", &["OK", "ALREADY_EXISTS"])
+                && seen.entries().any(has_empty_value)
+        },
+    },
+    Known {
+        id: "value-too-wide",
+        applies: |seen| {
+            seen.differing("OUT_OF_RANGE", &["INVALID_ARGUMENT"]) && seen.entries().next().is_some()
+        },
+    },
+    Known {
+        id: "index-out-of-range",
+        applies: |seen| {
+            seen.differing("OUT_OF_RANGE", &["UNKNOWN"])
+                && seen
+                    .entities()
+                    .any(|e| matches!(e, Entity::CounterEntry(_) | Entity::MeterEntry(_)))
+        },
+    },
+    Known {
+        id: "register-access",
+        applies: |seen| {
+            seen.theirs.status.as_deref() == Some("UNIMPLEMENTED")
+                && seen
+                    .entities()
+                    .any(|e| matches!(e, Entity::RegisterEntry(_)))
+        },
+    },
+    Known {
+        id: "clone-session-truncation",
+        applies: |seen| {
+            seen.differing("OK", &["UNKNOWN"])
+                && seen.entities().any(|entity| {
+                    matches!(entity, Entity::PacketReplicationEngineEntry(entry)
+                        if matches!(&entry.r#type, Some(Type::CloneSessionEntry(session))
+                            if session.packet_length_bytes != 0))
+                })
+        },
+    },
+    Known {
+        id: "entry-without-key",
+        applies: |seen| {
+            seen.differing("INVALID_ARGUMENT", &["UNKNOWN", "NOT_FOUND"])
+                && seen
+                    .entries()
+                    .any(|entry| entry.r#match.is_empty() && !entry.is_default_action)
+        },
+    },
+    Known {
+        id: "const-entries-marked",
+        applies: |seen| {
+            let unmarked = |e: &String| e.replace("is_const: true", "is_const: false");
+            let ours: BTreeSet<String> = seen.ours.entities.iter().map(unmarked).collect();
+            seen.ours.entities != seen.theirs.entities
+                && ours == seen.theirs.entities.iter().cloned().collect()
+        },
+    },
+    Known {
+        id: "member-not-found",
+        applies: |seen| seen.differing("NOT_FOUND", &["INVALID_ARGUMENT"]),
+    },
+];
+
+impl<'a> Seen<'a> {
+    /// Whether the statuses differ, and only in this way.
+    fn differing(&self, ours: &str, theirs: &[&str]) -> bool {
+        let mut differing = self.statuses.iter().filter(|(a, b)| a != b).peekable();
+        differing.peek().is_some()
+            && differing.all(|(a, b)| a == ours && theirs.contains(&b.as_str()))
+            && self.ours.frames == self.theirs.frames
+            && self.ours.messages == self.theirs.messages
+    }
+
+    fn entities(&self) -> impl Iterator<Item = &'a Entity> {
+        let (updates, entities): (&[Update], &[_]) = match self.step {
+            Step::Write(updates) => (updates, &[]),
+            Step::Read(entities) => (&[], entities),
+            _ => (&[], &[]),
+        };
+        let written = updates.iter().filter_map(|u| u.entity.as_ref());
+        written
+            .chain(entities)
+            .filter_map(|entity| entity.entity.as_ref())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &'a TableEntry> {
+        self.entities().filter_map(|entity| match entity {
+            Entity::TableEntry(entry) => Some(entry),
+            _ => None,
+        })
+    }
+}
+
+fn has_empty_value(entry: &TableEntry) -> bool {
+    entry.r#match.iter().any(|field| {
+        matches!(&field.field_match_type, Some(FieldMatchType::Exact(m)) if m.value.is_empty())
+    })
+}
 
 /// The id of the explanation of a difference.
-pub fn explain(
-    _program: &str,
-    step: &Step,
-    ours: &Outcome,
-    theirs: &Outcome,
-) -> Option<&'static str> {
+pub fn explain(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<&'static str> {
+    let (a, b) = (each_status(ours), each_status(theirs));
+    let seen = Seen {
+        step,
+        statuses: if a.len() == b.len() {
+            a.into_iter().zip(b).collect()
+        } else {
+            Vec::new()
+        },
+        ours,
+        theirs,
+    };
     KNOWN
         .iter()
-        .find(|known| (known.applies)(step, ours, theirs))
+        .find(|known| (known.applies)(&seen))
         .map(|known| known.id)
+}
+
+/// The id of the explanation why a comparison ended: a switch that began, and
+/// then is gone.
+pub fn explain_end(of: Option<Kind>, steps: usize) -> Option<&'static str> {
+    (of == Some(Kind::Bmv2) && steps > 0).then_some(CRASH)
+}
+
+/// The statuses in brackets, or the only one.
+fn each_status(outcome: &Outcome) -> Vec<String> {
+    let text = outcome.status.as_deref().unwrap_or("");
+    match text.split_once('[').and_then(|(_, r)| r.strip_suffix(']')) {
+        Some(list) => list.split(", ").map(str::to_owned).collect(),
+        None => vec![text.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_place_in_the_documentation() {
+        let document = include_str!("../../../../docs/softswitch-differences.md");
+        let ids: BTreeSet<&str> = KNOWN.iter().map(|known| known.id).collect();
+        assert_eq!(ids.len(), KNOWN.len(), "an id is used twice");
+        for id in ids.into_iter().chain([CRASH]) {
+            assert!(document.contains(&format!("`{id}`")), "{id}");
+        }
+    }
+
+    fn status(text: &str) -> Outcome {
+        Outcome {
+            status: Some(text.into()),
+            ..Outcome::default()
+        }
+    }
+
+    fn insert(entry: TableEntry) -> Step {
+        use p4runtime_proto::p4::v1::update::Type;
+        Step::Write(vec![super::super::generate::update(
+            Type::Insert,
+            Entity::TableEntry(entry),
+        )])
+    }
+
+    #[test]
+    fn only_what_is_known_is_explained() {
+        let negative = insert(TableEntry {
+            priority: -1,
+            ..TableEntry::default()
+        });
+        let refused = status("UNKNOWN [INVALID_ARGUMENT]");
+        assert_eq!(
+            explain(&negative, &refused, &status("OK")),
+            Some("negative-priority")
+        );
+        let plain = insert(TableEntry::default());
+        assert_eq!(explain(&plain, &refused, &status("OK")), None);
+        assert_eq!(explain(&negative, &status("OK"), &refused), None);
+        assert_eq!(
+            explain(
+                &plain,
+                &status("UNKNOWN [OUT_OF_RANGE]"),
+                &status("UNKNOWN [INVALID_ARGUMENT]")
+            ),
+            Some("value-too-wide")
+        );
+        // A packet that differs is never explained by a status.
+        let mut packet = status("OK");
+        packet.frames.insert(1, vec!["00".into()]);
+        let step = Step::Packet {
+            port: 1,
+            frame: vec![0; 14],
+        };
+        assert_eq!(explain(&step, &packet, &status("OK")), None);
+    }
 }

@@ -92,12 +92,31 @@ pub struct Pair {
 pub fn compare(pair: &Pair, case: &Case, seed: u64, size: Size, report: &mut Report) -> Result<()> {
     let steps = plan::steps(&case.info, &case.seeds, case.first.clone(), seed, size);
     let mut result = ProgramResult::default();
-    if let Err(error) = run(pair, case, &steps, &mut result, &mut report.differences) {
-        result.stopped = Some(format!("{error:#}"));
-        result.unexplained += 1;
+    if let Err(stop) = run(pair, case, &steps, &mut result, &mut report.differences) {
+        result.stopped = Some(format!("{:#}", stop.error));
+        match explain::explain_end(stop.of, result.steps) {
+            Some(id) => *result.explained.entry(id).or_default() += 1,
+            None => result.unexplained += 1,
+        }
     }
     report.programs.insert(case.name.clone(), result);
     Ok(())
+}
+
+/// Why a comparison ended early.
+struct Stop {
+    /// Whose doing it was, if it was one side's.
+    of: Option<Kind>,
+    error: anyhow::Error,
+}
+
+impl Stop {
+    fn by(of: Kind) -> impl Fn(anyhow::Error) -> Self {
+        move |error| Self {
+            of: Some(of),
+            error,
+        }
+    }
 }
 
 fn run(
@@ -106,33 +125,39 @@ fn run(
     steps: &[Step],
     result: &mut ProgramResult,
     differences: &mut Vec<Difference>,
-) -> Result<()> {
+) -> Result<(), Stop> {
+    let (by_ours, by_bmv2) = (Stop::by(Kind::Softswitch), Stop::by(Kind::Bmv2));
     let softswitch = Remote::start(pair.softswitch.clone(), case);
     let bmv2 = Remote::start(pair.bmv2.clone(), case);
     let both = (softswitch.ready(), bmv2.ready());
-    both.0?;
-    both.1?;
+    both.0.map_err(&by_ours)?;
+    both.1.map_err(&by_bmv2)?;
     let mut found = 0;
     for (number, step) in steps.iter().enumerate() {
-        softswitch.ask(Order::Run(step.clone()))?;
-        bmv2.ask(Order::Run(step.clone()))?;
+        let order = || Order::Run(step.clone());
+        softswitch.ask(order()).map_err(&by_ours)?;
+        bmv2.ask(order()).map_err(&by_bmv2)?;
         let (ours, theirs) = (softswitch.answer(), bmv2.answer());
-        let (mut ours, mut theirs) = (ours?, theirs?);
+        let mut ours = ours.map_err(&by_ours)?;
+        let mut theirs = theirs.map_err(&by_bmv2)?;
         let is_packet = matches!(step, Step::Packet { .. } | Step::PacketOut { .. });
         if ours != theirs && is_packet {
             // One of them may only be slower.
-            softswitch.ask(Order::Late)?;
-            bmv2.ask(Order::Late)?;
-            ours.merge(softswitch.answer()?);
-            theirs.merge(bmv2.answer()?);
+            softswitch.ask(Order::Late).map_err(&by_ours)?;
+            bmv2.ask(Order::Late).map_err(&by_bmv2)?;
+            ours.merge(softswitch.answer().map_err(&by_ours)?);
+            theirs.merge(bmv2.answer().map_err(&by_bmv2)?);
         }
         if ours.status != theirs.status
+            && [&ours, &theirs]
+                .iter()
+                .any(|o| o.status.as_deref() == Some("OK"))
             && let Some(undo) = undo(step)
         {
             // So that one difference does not become many.
-            for side in [&softswitch, &bmv2] {
-                side.ask(Order::Run(undo.clone()))?;
-                side.answer()?;
+            for (side, by) in [(&softswitch, &by_ours), (&bmv2, &by_bmv2)] {
+                side.ask(Order::Run(undo.clone())).map_err(by)?;
+                side.answer().map_err(by)?;
             }
         }
         result.steps += 1;
@@ -141,7 +166,7 @@ fn run(
         if ours == theirs {
             continue;
         }
-        let explanation = explain::explain(&case.name, step, &ours, &theirs);
+        let explanation = explain::explain(step, &ours, &theirs);
         match explanation {
             Some(id) => *result.explained.entry(id).or_default() += 1,
             None => result.unexplained += 1,
@@ -156,7 +181,10 @@ fn run(
         });
         found += usize::from(explanation.is_none());
         if found >= MOST_DIFFERENCES {
-            anyhow::bail!("left after {found} differences");
+            return Err(Stop {
+                of: None,
+                error: anyhow::anyhow!("left after {found} differences"),
+            });
         }
     }
     Ok(())

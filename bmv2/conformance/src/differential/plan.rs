@@ -192,9 +192,18 @@ fn replication() -> Vec<Step> {
         one(Type::Insert, session(5, vec![replica(3, 0)], 0)),
         one(
             Type::Insert,
-            session(7, vec![replica(2, 3), replica(4, 4)], 50),
+            session(6, vec![replica(2, 3), replica(4, 4)], 0),
         ),
+        one(Type::Insert, session(7, vec![replica(2, 3)], 50)),
         one(Type::Insert, session(7, vec![replica(2, 3)], 0)),
+        one(
+            Type::Insert,
+            session(8, vec![replica(2, 0), replica(4, 0)], 0),
+        ),
+        one(
+            Type::Insert,
+            session(9, vec![replica(2, 0), replica(2, 1)], 0),
+        ),
         one(Type::Insert, session(0, vec![replica(2, 3)], 0)),
         one(Type::Delete, session(44, Vec::new(), 0)),
         read(all_groups),
