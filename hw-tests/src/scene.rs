@@ -86,25 +86,26 @@ pub const RANGE: u16 = 3;
 /// `vip_id` of the tenant's TCP port 80.
 pub const TENANT_WEB: u16 = 4;
 
-/// `server_id`s.
-pub const WEB_SERVER: u16 = 1;
+/// `server_id`s. Ids of different kinds differ, so that one taken for the
+/// other is noticed.
+pub const WEB_SERVER: u16 = 101;
 /// UDP.
-pub const DNS_SERVER: u16 = 2;
+pub const DNS_SERVER: u16 = 102;
 /// Keeps the port.
-pub const RANGE_SERVER: u16 = 3;
+pub const RANGE_SERVER: u16 = 103;
 /// Behind the small MTU.
-pub const SMALL_WEB_SERVER: u16 = 4;
+pub const SMALL_WEB_SERVER: u16 = 104;
 
 /// Steering groups.
-pub const GROUP: u16 = 1;
+pub const GROUP: u16 = 51;
 /// The group of [`RANGE`].
-pub const RANGE_GROUP: u16 = 2;
+pub const RANGE_GROUP: u16 = 52;
 /// `local_id`, address and slot of all local addresses: one for each slot.
 pub const LOCALS: [(u16, Addr, u16); 4] = [
-    (1, LIP, LIP_SLOT),
-    (2, LIP_2, LIP_2_SLOT),
-    (3, addr(10, 9, 0, 3), 13),
-    (4, addr(10, 9, 0, 4), RANGE_SLOT),
+    (21, LIP, LIP_SLOT),
+    (22, LIP_2, LIP_2_SLOT),
+    (23, addr(10, 9, 0, 3), 13),
+    (24, addr(10, 9, 0, 4), RANGE_SLOT),
 ];
 /// The slot of [`LIP`].
 pub const LIP_SLOT: u16 = 11;
@@ -182,6 +183,7 @@ impl Session {
                     client_addr: CLIENT,
                     client_port: self.client_port,
                     vip_id: self.vip_id,
+                    vip_port: self.vip_port,
                     server_id: self.server_id,
                 },
                 idle_timeout_ns,
@@ -198,7 +200,7 @@ pub const WEB_SESSION: Session = Session {
     vip_id: WEB,
     vip_port: 80,
     server_id: WEB_SERVER,
-    local_id: 1,
+    local_id: 21,
     local_port: 20_001,
 };
 
@@ -209,7 +211,7 @@ pub const DNS_SESSION: Session = Session {
     vip_id: DNS,
     vip_port: 53,
     server_id: DNS_SERVER,
-    local_id: 1,
+    local_id: 21,
     local_port: 20_002,
 };
 
@@ -220,7 +222,7 @@ pub const RANGE_SESSION: Session = Session {
     vip_id: RANGE,
     vip_port: 8042,
     server_id: RANGE_SERVER,
-    local_id: 2,
+    local_id: 22,
     local_port: 20_003,
 };
 
@@ -231,7 +233,7 @@ pub const SMALL_SESSION: Session = Session {
     vip_id: WEB,
     vip_port: 80,
     server_id: SMALL_WEB_SERVER,
-    local_id: 1,
+    local_id: 21,
     local_port: 20_004,
 };
 
@@ -309,10 +311,10 @@ pub fn local(local_id: u16, addr: Addr) -> AnyEntry {
 }
 
 /// A VIP as the source of rewritten replies.
-pub fn vip_out(vip_id: u16, port: u16) -> AnyEntry {
+pub fn vip_out(vip_id: u16) -> AnyEntry {
     vip_out::Entry {
         key: vip_out::Key { vip_id },
-        action: vip_out::Action::SetVipOut { addr: VIP, port },
+        action: vip_out::Action::SetVipOut { addr: VIP },
     }
     .into()
 }
@@ -449,9 +451,9 @@ pub fn configuration() -> Vec<AnyEntry> {
         server(DNS_SERVER, SERVER, 5353),
         server(RANGE_SERVER, TAGGED_SERVER, 0),
         server(SMALL_WEB_SERVER, SMALL_SERVER, 8080),
-        vip_out(WEB, 80),
-        vip_out(DNS, 53),
-        vip_out(RANGE, 0),
+        vip_out(WEB),
+        vip_out(DNS),
+        vip_out(RANGE),
         route(0, addr(10, 1, 0, 0), 24, NH_CLIENT),
         own_address(GATEWAY),
         own_address(VTEP),

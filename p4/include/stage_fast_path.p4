@@ -20,17 +20,19 @@ control FastPath(inout headers_t hdr, inout metadata_t meta) {
         meta.new_src_port = local_port;
     }
 
-    // Server to client.
+    // Server to client. The service's port stands here and not in vip_out: a
+    // service on a range of ports has one for each session.
     action rev(ipv4_addr_t client_addr, l4_port_t client_port,
-               vip_id_t vip_id, server_id_t server_id) {
+               vip_id_t vip_id, l4_port_t vip_port, server_id_t server_id) {
         hit = true;
         meta.new_dst_addr = client_addr;
         meta.new_dst_port = client_port;
         meta.flow_vip_id = vip_id;
+        meta.new_src_port = vip_port;
         meta.server_id = server_id;
     }
 
-    // Port 0: the packet keeps its own (a service on a range of ports).
+    // Port 0: the service's port is kept (a service on a range of ports).
     action set_server(ipv4_addr_t addr, l4_port_t port) {
         meta.server_addr = addr;
         meta.server_port = port;
@@ -40,10 +42,8 @@ control FastPath(inout headers_t hdr, inout metadata_t meta) {
         meta.new_src_addr = addr;
     }
 
-    // Port 0 as in set_server.
-    action set_vip_out(ipv4_addr_t addr, l4_port_t port) {
+    action set_vip_out(ipv4_addr_t addr) {
         meta.new_src_addr = addr;
-        meta.new_src_port = port;
     }
 
     table flow_fwd_v4 {
@@ -119,9 +119,13 @@ control FastPath(inout headers_t hdr, inout metadata_t meta) {
         hit = false;
         complete = false;
 
-        bool eligible = hdr.udp.isValid()
+        // What a load director would drop as malformed is its to drop.
+        bit<16> l4_len = hdr.ipv4.total_len - ((bit<16>) hdr.ipv4.ihl << 2);
+        bool eligible = (hdr.udp.isValid() && hdr.udp.length >= 8
+                && hdr.udp.length <= l4_len)
             || (hdr.tcp.isValid() && hdr.tcp.syn == 0 && hdr.tcp.fin == 0
-                && hdr.tcp.rst == 0);
+                && hdr.tcp.rst == 0 && hdr.tcp.data_offset >= 5
+                && ((bit<16>) hdr.tcp.data_offset << 2) <= l4_len);
 
         if (eligible) {
             if (meta.packet_class == PacketClass.VIP) {
@@ -146,15 +150,15 @@ control FastPath(inout headers_t hdr, inout metadata_t meta) {
                         complete = true;
                     }
                 } else {
+                    if (meta.server_port == 0) {
+                        meta.server_port = meta.new_src_port;
+                    }
                     if (hdr.ipv4.src_addr != meta.server_addr
-                        || (meta.server_port != 0 && meta.src_port != meta.server_port)) {
+                        || meta.src_port != meta.server_port) {
                         // Somebody else knows the local port; a session
                         // belongs to one server.
                         meta.drop_reason = DropReason.REPLY_SOURCE_MISMATCH;
                     } else if (vip_out.apply().hit) {
-                        if (meta.new_src_port == 0) {
-                            meta.new_src_port = meta.src_port;
-                        }
                         // For the books: which service this reply is of.
                         meta.vip_id = meta.flow_vip_id;
                         complete = true;

@@ -173,8 +173,8 @@ fn a_difference_is_noticed() {
 #[test]
 fn replies_of_others_are_dropped_both_ways() {
     let mut pair = Pair::establish(gateway(), gateway()).unwrap();
-    // The TCP and the UDP session of one server, and another address or port.
-    for session in 0..2 {
+    // Every session, and another address or port.
+    for session in 0..pair.sessions.len() {
         let mut other_address = pair.sessions[session].clone();
         other_address.server.0 += 1;
         let mut other_port = pair.sessions[session].clone();

@@ -72,6 +72,7 @@ impl Established {
                     client_addr,
                     client_port: flow.client_port,
                     vip_id: flow.vip_id,
+                    vip_port: flow.vip_port,
                     server_id: flow.server_id,
                 },
                 idle_timeout_ns: 0,
@@ -91,12 +92,12 @@ impl Established {
     }
 
     /// A frame of the client.
-    pub fn from_client(&self, packet: &[u8]) -> Vec<u8> {
+    pub fn client_frame(&self, packet: &[u8]) -> Vec<u8> {
         frame::ethernet(port_mac(UPLINK), CLIENT_MAC, 0x0800, packet)
     }
 
     /// A frame of the server.
-    pub fn from_server(&self, packet: &[u8]) -> Vec<u8> {
+    pub fn server_frame(&self, packet: &[u8]) -> Vec<u8> {
         let (server, switch) = self.macs();
         self.tag(frame::ethernet(switch, server, 0x0800, packet))
     }
@@ -210,7 +211,7 @@ impl<G: Gateway> SlowPath<G> {
             local: 0,
             port,
         };
-        let sent = session.from_client(&request(SYN).bytes()?);
+        let sent = session.client_frame(&request(SYN).bytes()?);
         let (out, syn) = self.pass(UPLINK, &sent)?.context("the SYN was dropped")?;
         ensure!(out == port, "the SYN left by port {out}");
         // Where the engine takes the connection from: behind Ethernet, a tag
@@ -222,11 +223,11 @@ impl<G: Gateway> SlowPath<G> {
         let local = (session.local, u16::from_be_bytes(local_port));
 
         let reply = packet(session.server, local, SYN | ACK).bytes()?;
-        let reply = session.from_server(&reply);
+        let reply = session.server_frame(&reply);
         let (out, _) = self.pass(port, &reply)?.context("the reply was dropped")?;
         ensure!(out == UPLINK, "the reply left by port {out}");
         for _ in 0..2 {
-            let more = session.from_client(&request(ACK).bytes()?);
+            let more = session.client_frame(&request(ACK).bytes()?);
             self.pass(UPLINK, &more)?.context("a packet was dropped")?;
         }
         let asked = self.engine.effects().find_map(|effect| match effect {

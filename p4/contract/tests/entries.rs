@@ -154,6 +154,7 @@ fn a_reply_flow() {
             client_addr: 0x0a01_0002,
             client_port: 40000,
             vip_id: 1,
+            vip_port: 53,
             server_id: 0,
         },
         idle_timeout_ns: 0,
@@ -161,7 +162,7 @@ fn a_reply_flow() {
     let expected = TableEntry {
         table_id: id("flow_rev_v4"),
         r#match: vec![exact(1, &[3]), exact(2, &[7, 208]), exact(3, &[17])],
-        action: action("rev", &[&[10, 1, 0, 2], &[156, 64], &[1], &[0]]),
+        action: action("rev", &[&[10, 1, 0, 2], &[156, 64], &[1], &[53], &[0]]),
         ..TableEntry::default()
     };
     assert_eq!(entry.to_proto(), expected);

@@ -221,6 +221,29 @@ pub fn port_range_keeps_the_port(fx: &mut Fixture) -> Result<()> {
         .check()
 }
 
+pub fn port_range_reply_from_another_port(fx: &mut Fixture) -> Result<()> {
+    // Right server, but not the port that the session's client asked for.
+    let session = RANGE_SESSION;
+    let packet = Ip::tcp((TAGGED_SERVER, 8043), (LIP_2, session.local_port), ACK);
+    fx.packet(TAGGED, from_tagged(&packet)?)
+        .drops(DropReason::ReplySourceMismatch)
+        .counts(&[Cell::FlowRev(session.reverse_key())])
+        .check()
+}
+
+pub fn malformed_l4_goes_to_the_ld(fx: &mut Fixture) -> Result<()> {
+    // The data offset is below the header's own length (RFC 9293, 3.1).
+    let mut frame = from_client(&request(ACK))?;
+    let offset = 14 + 20 + 12;
+    frame[offset] = 4 << 4 | frame[offset] & 0x0f;
+    let mut expected = steered(&request(ACK))?;
+    expected[50 + offset] = frame[offset];
+    fx.packet(UPLINK, frame)
+        .transmits(TO_LD, Path::SteerVip, expected)
+        .counts(&[Cell::VipRx(WEB)])
+        .check()
+}
+
 pub fn syn_fin_rst_go_to_the_ld(fx: &mut Fixture) -> Result<()> {
     for flags in [SYN, FIN | ACK, RST, RST | ACK, SYN | FIN] {
         let packet = request(flags);
@@ -290,12 +313,12 @@ pub fn server_missing(fx: &mut Fixture) -> Result<()> {
 }
 
 pub fn local_missing(fx: &mut Fixture) -> Result<()> {
-    fx.delete(&local(1, LIP))?;
+    fx.delete(&local(21, LIP))?;
     incomplete_forward(fx)
 }
 
 pub fn vip_out_missing(fx: &mut Fixture) -> Result<()> {
-    fx.delete(&vip_out(WEB, 80))?;
+    fx.delete(&vip_out(WEB))?;
     incomplete_reply(fx)
 }
 

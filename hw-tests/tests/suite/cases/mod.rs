@@ -108,6 +108,8 @@ pub fn all() -> Vec<Case> {
         all_other_flags,
         tos_id_and_payload_are_kept,
         port_range_keeps_the_port,
+        port_range_reply_from_another_port,
+        malformed_l4_goes_to_the_ld,
         syn_fin_rst_go_to_the_ld,
         fin_and_rst_of_the_server_go_to_the_ld,
         reply_from_another_server,

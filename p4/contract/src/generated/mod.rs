@@ -11,4 +11,4 @@ pub mod tables;
 
 /// Tells this very pipeline (P4Info and compiled program) from any other, for
 /// the cookie of `SetForwardingPipelineConfig`.
-pub const COOKIE: u64 = 0x5fb0_7508_5792_0159;
+pub const COOKIE: u64 = 0x1c82_8aa8_4e59_1c32;

@@ -75,6 +75,8 @@ pub enum Action {
         client_port: u16,
         /// `vip_id`, 16 bits.
         vip_id: u16,
+        /// `vip_port`, 16 bits.
+        vip_port: u16,
         /// `server_id`, 16 bits.
         server_id: u16,
     },
@@ -88,6 +90,7 @@ impl Action {
                 client_addr,
                 client_port,
                 vip_id,
+                vip_port,
                 server_id,
             } => entry::direct_action(
                 0x019c7d19,
@@ -95,7 +98,8 @@ impl Action {
                     entry::param(1, u128::from(client_addr)),
                     entry::param(2, u128::from(client_port)),
                     entry::param(3, u128::from(vip_id)),
-                    entry::param(4, u128::from(server_id)),
+                    entry::param(4, u128::from(vip_port)),
+                    entry::param(5, u128::from(server_id)),
                 ],
             ),
         }
@@ -115,7 +119,8 @@ impl Action {
                 client_addr: param(1, 32)? as u32,
                 client_port: param(2, 16)? as u16,
                 vip_id: param(3, 16)? as u16,
-                server_id: param(4, 16)? as u16,
+                vip_port: param(4, 16)? as u16,
+                server_id: param(5, 16)? as u16,
             }),
             id => Err(ContractError::UnknownAction {
                 table: INFO.name,

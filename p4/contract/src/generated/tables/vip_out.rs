@@ -59,8 +59,6 @@ pub enum Action {
     SetVipOut {
         /// `addr`, 32 bits.
         addr: u32,
-        /// `port`, 16 bits.
-        port: u16,
     },
 }
 
@@ -68,13 +66,9 @@ impl Action {
     /// The action as P4Runtime has it.
     pub fn to_proto(&self) -> TableAction {
         match *self {
-            Self::SetVipOut { addr, port } => entry::direct_action(
-                0x01bbe994,
-                vec![
-                    entry::param(1, u128::from(addr)),
-                    entry::param(2, u128::from(port)),
-                ],
-            ),
+            Self::SetVipOut { addr } => {
+                entry::direct_action(0x01bbe994, vec![entry::param(1, u128::from(addr))])
+            }
         }
     }
 
@@ -90,7 +84,6 @@ impl Action {
         match action.action_id {
             0x01bbe994 => Ok(Self::SetVipOut {
                 addr: param(1, 32)? as u32,
-                port: param(2, 16)? as u16,
             }),
             id => Err(ContractError::UnknownAction {
                 table: INFO.name,
