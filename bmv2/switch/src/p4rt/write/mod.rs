@@ -1,19 +1,22 @@
 //! Write: updates become operations on the switch, as many at once as
 //! possible, so that a batch of entries is published once.
 
-use std::collections::HashSet;
+mod resources;
+
 use std::sync::Arc;
 
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
-use tonic::Code;
 
 use super::binding::{Binding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::target::{Marks, Target};
 use crate::{CounterTarget, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp};
+
+pub(super) use resources::direct_table;
+use resources::no_colour_counters;
 
 /// Carries out the updates in order; a failed one does not stop the rest.
 /// Returns one outcome for each.
@@ -447,173 +450,6 @@ impl Batch<'_> {
         let ops = Arc::make_mut(&mut self.target.profiles).release_one_shot(profile, former);
         self.apply_now(&ops)
     }
-
-    fn counter(&mut self, kind: UpdateType, counter: &p4::CounterEntry) -> Outcome<()> {
-        let bound = self.binding.counters.get(&counter.counter_id);
-        let bound = bound.ok_or_else(|| self.binding.unknown("counter", counter.counter_id))?;
-        only_modify(kind, &bound.name)?;
-        let index = entry::decode_index(&bound.name, counter.index.as_ref(), bound.size)?;
-        if let Some(data) = &counter.data {
-            let value = entry::decode_counter(data)?;
-            self.push(TableOp::WriteCounter {
-                target: CounterTarget::Indexed {
-                    counter: bound.core,
-                    index,
-                },
-                value,
-            });
-        }
-        Ok(())
-    }
-
-    fn meter(&mut self, kind: UpdateType, meter: &p4::MeterEntry) -> Outcome<()> {
-        let bound = self.binding.meters.get(&meter.meter_id);
-        let bound = bound.ok_or_else(|| self.binding.unknown("meter", meter.meter_id))?;
-        only_modify(kind, &bound.name)?;
-        no_colour_counters(&bound.name, meter.counter_data.as_ref())?;
-        let index = entry::decode_index(&bound.name, meter.index.as_ref(), bound.size)?;
-        let config = meter.config.as_ref().map(entry::decode_meter);
-        self.push(TableOp::ConfigureMeter {
-            target: MeterTarget::Indexed {
-                meter: bound.core,
-                index,
-            },
-            config: config.transpose()?,
-        });
-        Ok(())
-    }
-
-    fn direct_counter(
-        &mut self,
-        kind: UpdateType,
-        counter: &p4::DirectCounterEntry,
-    ) -> Outcome<()> {
-        let (table, entry) = direct_table(self.binding, counter.table_entry.as_ref())?;
-        only_modify(kind, &table.name)?;
-        if !table.has_counter {
-            return Err(Fault::invalid(format!(
-                "table {}: it has no direct counter",
-                table.name
-            )));
-        }
-        let key = entry::decode_key(table, entry)?;
-        match &counter.data {
-            Some(data) => {
-                let value = entry::decode_counter(data)?;
-                self.push(TableOp::WriteCounter {
-                    target: CounterTarget::Direct {
-                        table: table.core,
-                        key,
-                    },
-                    value,
-                });
-            }
-            None => {
-                self.flush();
-                self.target.switch.get_entry(table.core, &key, self.now)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn direct_meter(&mut self, kind: UpdateType, meter: &p4::DirectMeterEntry) -> Outcome<()> {
-        let (table, entry) = direct_table(self.binding, meter.table_entry.as_ref())?;
-        only_modify(kind, &table.name)?;
-        if !table.has_meter {
-            return Err(Fault::invalid(format!(
-                "table {}: it has no direct meter",
-                table.name
-            )));
-        }
-        no_colour_counters(&table.name, meter.counter_data.as_ref())?;
-        let config = meter.config.as_ref().map(entry::decode_meter);
-        let key = entry::decode_key(table, entry)?;
-        self.push(TableOp::ConfigureMeter {
-            target: MeterTarget::Direct {
-                table: table.core,
-                key,
-            },
-            config: config.transpose()?,
-        });
-        Ok(())
-    }
-
-    fn register(&mut self, kind: UpdateType, register: &p4::RegisterEntry) -> Outcome<()> {
-        let id = register.register_id;
-        let bound = self.binding.registers.get(&id);
-        let bound = bound.ok_or_else(|| self.binding.unknown("register", id))?;
-        only_modify(kind, &bound.name)?;
-        let index = entry::decode_index(&bound.name, register.index.as_ref(), bound.size)?;
-        let data = register
-            .data
-            .as_ref()
-            .ok_or_else(|| Fault::invalid(format!("{}: the data is missing", bound.name)))?;
-        let value = bound.data.decode(data)?;
-        self.push(TableOp::WriteRegister {
-            register: bound.core,
-            index,
-            value,
-        });
-        Ok(())
-    }
-
-    fn value_set(&mut self, kind: UpdateType, set: p4::ValueSetEntry) -> Outcome<()> {
-        let id = set.value_set_id;
-        let bound = self.binding.value_sets.get(&id);
-        let bound = bound.ok_or_else(|| self.binding.unknown("value set", id))?;
-        only_modify(kind, &bound.name)?;
-        let mut members = Vec::with_capacity(set.members.len());
-        let mut seen = HashSet::new();
-        for member in &set.members {
-            let member = entry::decode_set_member(bound, member)?;
-            if !seen.insert(member.clone()) {
-                return Err(Fault::new(
-                    Code::AlreadyExists,
-                    format!("value set {}: a member is given twice", bound.name),
-                ));
-            }
-            members.push(member);
-        }
-        let switch = &self.target.switch;
-        switch.set_value_set(bound.core, &members)?;
-        Arc::make_mut(&mut self.target.value_sets).insert(id, set);
-        Ok(())
-    }
-
-    fn digest(&mut self, kind: UpdateType, digest: p4::DigestEntry) -> Outcome<()> {
-        let id = digest.digest_id;
-        if !self.binding.digests.contains_key(&id) {
-            return Err(self.binding.unknown("digest", id));
-        }
-        let digests = Arc::make_mut(&mut self.target.digests);
-        let exists = digests.contains_key(&id);
-        match (kind, exists) {
-            (UpdateType::Insert, true) => Err(Fault::new(
-                Code::AlreadyExists,
-                format!("digest {id} is switched on already"),
-            )),
-            (UpdateType::Modify | UpdateType::Delete, false) => {
-                Err(Fault::not_found(format!("digest {id} is not switched on")))
-            }
-            (UpdateType::Delete, true) => {
-                digests.remove(&id);
-                Ok(())
-            }
-            _ => {
-                let config = digest.config.unwrap_or_default();
-                if config.max_timeout_ns < 0
-                    || config.max_list_size < 0
-                    || config.ack_timeout_ns < 0
-                {
-                    return Err(Fault::invalid(format!(
-                        "digest {id}: its configuration has a negative number"
-                    )));
-                }
-                digests.insert(id, config);
-                Ok(())
-            }
-        }
-    }
 }
 
 fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
@@ -637,38 +473,4 @@ fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
         return invalid("it has no direct meter");
     }
     no_colour_counters(&table.name, entry.meter_counter_data.as_ref())
-}
-
-fn no_colour_counters(place: &str, data: Option<&p4::MeterCounterData>) -> Outcome<()> {
-    match data {
-        None => Ok(()),
-        Some(_) => Err(Fault::unimplemented(format!(
-            "{place}: there are no counters for each colour"
-        ))),
-    }
-}
-
-fn only_modify(kind: UpdateType, place: &str) -> Outcome<()> {
-    match kind {
-        UpdateType::Modify => Ok(()),
-        _ => Err(Fault::invalid(format!(
-            "{place}: it can only be modified, not inserted or deleted"
-        ))),
-    }
-}
-
-/// The table of a direct resource and the entry that names the cell.
-pub(super) fn direct_table<'b, 'e>(
-    binding: &'b Binding,
-    entry: Option<&'e p4::TableEntry>,
-) -> Outcome<(&'b TableBinding, &'e p4::TableEntry)> {
-    let entry = entry.ok_or_else(|| Fault::invalid("the table_entry is missing"))?;
-    let table = binding.table(entry.table_id)?;
-    if entry.is_default_action {
-        return Err(Fault::unimplemented(format!(
-            "table {}: the default entry has no direct counter and no direct meter",
-            table.name
-        )));
-    }
-    Ok((table, entry))
 }

@@ -1,0 +1,213 @@
+//! P4Info bound to the loaded program: from the ids that controllers use to
+//! the program's objects and back. Objects are matched by name; whatever does
+//! not agree is refused with its name.
+
+mod bind;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use p4runtime_proto::p4::config::v1::action_ref::Scope;
+
+use super::data::DataType;
+use super::fault::{Fault, Outcome};
+use super::packet_header::PacketHeader;
+use crate::{ActionId, CounterId, DigestId, MatchKind, MeterId, ProfileId, RegisterId, TableId};
+
+/// How P4Info says that a key field is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+}
+
+impl fmt::Display for FieldKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Lpm => "lpm",
+            Self::Ternary => "ternary",
+            Self::Range => "range",
+            Self::Optional => "optional",
+        })
+    }
+}
+
+impl FieldKind {
+    fn in_program(self) -> MatchKind {
+        match self {
+            Self::Exact => MatchKind::Exact,
+            Self::Lpm => MatchKind::Lpm,
+            Self::Ternary | Self::Optional => MatchKind::Ternary,
+            Self::Range => MatchKind::Range,
+        }
+    }
+
+    fn needs_priority(self) -> bool {
+        matches!(self, Self::Ternary | Self::Range | Self::Optional)
+    }
+}
+
+/// A key field of a table.
+#[derive(Debug)]
+pub(super) struct FieldBinding {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) kind: FieldKind,
+    pub(super) width: u32,
+}
+
+/// An action as one table has it.
+#[derive(Debug)]
+pub(super) struct ActionBinding {
+    pub(super) id: u32,
+    pub(super) core: ActionId,
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    /// In the program's order.
+    pub(super) params: Vec<ParamBinding>,
+}
+
+#[derive(Debug)]
+pub(super) struct ParamBinding {
+    pub(super) id: u32,
+    pub(super) name: String,
+}
+
+#[derive(Debug)]
+pub(super) struct TableBinding {
+    pub(super) id: u32,
+    pub(super) core: TableId,
+    pub(super) name: String,
+    /// In the program's order.
+    pub(super) fields: Vec<FieldBinding>,
+    pub(super) actions: Vec<ActionBinding>,
+    pub(super) needs_priority: bool,
+    pub(super) is_const: bool,
+    pub(super) supports_timeout: bool,
+    /// P4Info id of the action profile.
+    pub(super) profile: Option<u32>,
+    pub(super) has_counter: bool,
+    pub(super) has_meter: bool,
+}
+
+impl TableBinding {
+    pub(super) fn action(&self, id: u32) -> Outcome<&ActionBinding> {
+        self.actions.iter().find(|a| a.id == id).ok_or_else(|| {
+            Fault::invalid(format!(
+                "table {}: action {id} is not one of its",
+                self.name
+            ))
+        })
+    }
+
+    pub(super) fn action_of_core(&self, core: ActionId) -> Option<&ActionBinding> {
+        self.actions.iter().find(|a| a.core == core)
+    }
+}
+
+/// A counter or meter array.
+#[derive(Debug)]
+pub(super) struct ArrayBinding<I> {
+    pub(super) core: I,
+    pub(super) name: String,
+    pub(super) size: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct RegisterBinding {
+    pub(super) core: RegisterId,
+    pub(super) name: String,
+    pub(super) size: u32,
+    pub(super) data: DataType,
+}
+
+#[derive(Debug)]
+pub(super) struct DigestBinding {
+    pub(super) data: DataType,
+}
+
+#[derive(Debug)]
+pub(super) struct ProfileBinding {
+    pub(super) id: u32,
+    pub(super) core: ProfileId,
+    pub(super) name: String,
+    pub(super) with_selector: bool,
+    pub(super) max_group_size: i32,
+    /// Whether sizes count members instead of weights, and the largest weight.
+    pub(super) sum_of_members: Option<i32>,
+    pub(super) weights_disallowed: bool,
+    /// P4Info ids of the tables; all have the same actions.
+    pub(super) tables: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct ValueSetBinding {
+    /// Position in the program's list.
+    pub(super) core: u32,
+    pub(super) name: String,
+    pub(super) fields: Vec<FieldBinding>,
+}
+
+/// P4Info and program together.
+#[derive(Debug, Default)]
+pub(super) struct Binding {
+    pub(super) tables: HashMap<u32, TableBinding>,
+    pub(super) profiles: HashMap<u32, ProfileBinding>,
+    pub(super) counters: HashMap<u32, ArrayBinding<CounterId>>,
+    pub(super) meters: HashMap<u32, ArrayBinding<MeterId>>,
+    pub(super) registers: HashMap<u32, RegisterBinding>,
+    pub(super) digests: HashMap<u32, DigestBinding>,
+    pub(super) value_sets: HashMap<u32, ValueSetBinding>,
+    pub(super) packet_in: Option<PacketHeader>,
+    pub(super) packet_out: Option<PacketHeader>,
+    /// Objects of P4Info that the compiler left out of the program because it
+    /// never uses them, by id.
+    removed: HashMap<u32, String>,
+    table_ids: HashMap<TableId, u32>,
+    digest_ids: HashMap<DigestId, u32>,
+}
+
+impl Binding {
+    pub(super) fn table(&self, id: u32) -> Outcome<&TableBinding> {
+        self.tables
+            .get(&id)
+            .ok_or_else(|| self.unknown("table", id))
+    }
+
+    pub(super) fn profile(&self, id: u32) -> Outcome<&ProfileBinding> {
+        self.profiles
+            .get(&id)
+            .ok_or_else(|| self.unknown("action profile", id))
+    }
+
+    /// A table that the profile implements: it knows the profile's actions.
+    pub(super) fn profile_table(&self, profile: &ProfileBinding) -> Outcome<&TableBinding> {
+        let mut tables = profile.tables.iter();
+        tables
+            .find_map(|id| self.tables.get(id))
+            .ok_or_else(|| Fault::invalid(format!("{}: no table uses it", profile.name)))
+    }
+
+    /// The fault for an id that nothing is bound to.
+    pub(super) fn unknown(&self, kind: &str, id: u32) -> Fault {
+        match self.removed.get(&id) {
+            Some(name) => Fault::not_found(format!(
+                "{kind} {name}: the program never uses it, so the compiler left it out"
+            )),
+            None => Fault::invalid(format!("P4Info has no {kind} with id {id}")),
+        }
+    }
+
+    pub(super) fn table_of_core(&self, core: TableId) -> Option<&TableBinding> {
+        self.tables.get(self.table_ids.get(&core)?)
+    }
+
+    pub(super) fn digest_of_core(&self, core: DigestId) -> Option<(u32, &DigestBinding)> {
+        let id = *self.digest_ids.get(&core)?;
+        Some((id, self.digests.get(&id)?))
+    }
+}
