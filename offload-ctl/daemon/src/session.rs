@@ -10,7 +10,8 @@ use crate::dataplane::{ConnectError, Connector, Dataplane, Lost, Notice, Reading
 use crate::entry::Table;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Short: until the switch is programmed again, nothing passes.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// After an error that will not go away by itself.
 const FATAL_PAUSE: Duration = Duration::from_secs(5);
 
