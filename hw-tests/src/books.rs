@@ -213,6 +213,8 @@ fn watched() -> Vec<Cell> {
     cells.extend(Path::ALL.map(Cell::Path));
     for id in 0..=scene::TENANT_WEB + 1 {
         cells.extend([Cell::VipRx(id), Cell::VipFastFwd(id), Cell::VipFastRev(id)]);
+    }
+    for id in scene::WEB_SERVER - 1..=scene::SMALL_WEB_SERVER + 1 {
         cells.extend([Cell::ServerFastFwd(id), Cell::ServerFastRev(id)]);
     }
     cells

@@ -1,12 +1,15 @@
 //! Generated packets of established sessions.
 
 use anyhow::{Context, Result};
-use hw_tests::frame::{ACK, FIN, Ip, L4, RST, SYN, internet_checksum};
+use hw_tests::frame::{ACK, Addr, FIN, Ip, L4, RST, SYN, internet_checksum};
 use hw_tests::scene::{UPLINK, VIP};
 use proptest::prelude::*;
 use session_engine::Protocol;
 
 use crate::slow_path::Established;
+
+/// Address and port of source and destination.
+type Ends = [(Addr, u16); 2];
 
 /// What the transport checksum is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +136,7 @@ impl Generated {
     }
 
     /// The packet with these ends.
-    fn packet(&self, session: &Established, ends: [(u32, u16); 2]) -> Ip {
+    fn packet(&self, session: &Established, ends: Ends) -> Ip {
         let [src, dst] = ends;
         let mut packet = match session.flow.protocol {
             Protocol::Tcp => Ip::tcp(src, dst, self.flags),
@@ -152,7 +155,7 @@ impl Generated {
     }
 
     /// Source and destination before and after the gateway.
-    fn ends(&self, session: &Established) -> ([(u32, u16); 2], [(u32, u16); 2]) {
+    fn ends(&self, session: &Established) -> (Ends, Ends) {
         let flow = &session.flow;
         let client = (flow.client.to_bits(), flow.client_port);
         let vip = (VIP, flow.vip_port);
@@ -175,7 +178,7 @@ impl Generated {
 
     /// The packet with these ends and the payload that makes the translated
     /// packet's checksum zero, where that was asked for.
-    fn bytes(&self, session: &Established, ends: [(u32, u16); 2]) -> Result<Vec<u8>> {
+    fn bytes(&self, session: &Established, ends: Ends) -> Result<Vec<u8>> {
         let mut packet = self.packet(session, ends);
         if self.zeroing && packet.payload.len() >= 2 {
             let at = self.checksum_at(session);
@@ -208,9 +211,9 @@ impl Generated {
         };
         checksum.copy_from_slice(&is.to_be_bytes());
         Ok(if self.reply {
-            (session.port, session.from_server(&bytes))
+            (session.port, session.server_frame(&bytes))
         } else {
-            (UPLINK, session.from_client(&bytes))
+            (UPLINK, session.client_frame(&bytes))
         })
     }
 

@@ -226,7 +226,7 @@ const SPARE: Session = Session {
     vip_id: DNS,
     vip_port: 53,
     server_id: DNS_SERVER,
-    local_id: 1,
+    local_id: 21,
     local_port: 25_000,
 };
 
