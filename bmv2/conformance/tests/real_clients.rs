@@ -50,7 +50,6 @@ fn finsy() {
 }
 
 #[test]
-#[ignore = "compat mode returns default entries where bmv2 does not"]
 fn finsy_with_compat() {
     drive(FINSY, Mode::Compat);
 }
@@ -61,7 +60,6 @@ fn p4runtime_shell() {
 }
 
 #[test]
-#[ignore = "compat mode returns default entries where bmv2 does not"]
 fn p4runtime_shell_with_compat() {
     drive(SHELL, Mode::Compat);
 }

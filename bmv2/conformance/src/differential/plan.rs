@@ -240,7 +240,7 @@ fn meters(info: &P4Info, steps: &mut Vec<Step>) {
                 }),
                 ..p4::MeterEntry::default()
             };
-            steps.push(one(Type::Modify, Entity::MeterEntry(entry.clone())));
+            steps.push(one(Type::Modify, Entity::MeterEntry(entry)));
             steps.push(read(Entity::MeterEntry(p4::MeterEntry {
                 config: None,
                 ..entry
@@ -253,9 +253,9 @@ fn meters(info: &P4Info, steps: &mut Vec<Step>) {
             config: Some(config),
             ..p4::MeterEntry::default()
         };
-        steps.push(one(Type::Modify, Entity::MeterEntry(entry.clone())));
+        steps.push(one(Type::Modify, Entity::MeterEntry(entry)));
         entry.index = Some(p4::Index { index: 0 });
-        steps.push(one(Type::Insert, Entity::MeterEntry(entry.clone())));
+        steps.push(one(Type::Insert, Entity::MeterEntry(entry)));
         entry.config = None;
         steps.push(one(Type::Modify, Entity::MeterEntry(entry)));
     }
@@ -268,10 +268,10 @@ fn meters(info: &P4Info, steps: &mut Vec<Step>) {
                 packet_count: 10,
             }),
         };
-        steps.push(one(Type::Modify, Entity::CounterEntry(entry.clone())));
-        steps.push(one(Type::Insert, Entity::CounterEntry(entry.clone())));
+        steps.push(one(Type::Modify, Entity::CounterEntry(entry)));
+        steps.push(one(Type::Insert, Entity::CounterEntry(entry)));
         entry.index = Some(p4::Index { index: 1 << 20 });
-        steps.push(one(Type::Modify, Entity::CounterEntry(entry.clone())));
+        steps.push(one(Type::Modify, Entity::CounterEntry(entry)));
         steps.push(read(Entity::CounterEntry(entry)));
     }
     for register in &info.registers {
@@ -315,7 +315,7 @@ fn packet_outs(generator: &mut Generator<'_>, info: &P4Info, steps: &mut Vec<Ste
                 metadata_id: field.id,
                 value: p4runtime_proto::bytestring::encode(match field.bitwidth {
                     9 => u128::from(port),
-                    bits => u128::from(generator.random.next()) & ((1 << bits.min(1)) - 1),
+                    bits => u128::from(generator.random.word()) & ((1 << bits.min(1)) - 1),
                 }),
             })
             .collect();

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Random {
         match u64::try_from(bound) {
             Ok(0) | Err(_) => 0,
             // The modulus' bias does not matter here.
-            Ok(bound) => usize::try_from(self.next() % bound).unwrap_or(0),
+            Ok(bound) => usize::try_from(self.word() % bound).unwrap_or(0),
         }
     }
 
@@ -40,7 +40,7 @@ impl Random {
 
     /// Many bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next().to_le_bytes()[0]).collect()
+        (0..count).map(|_| self.word().to_le_bytes()[0]).collect()
     }
 }
 
@@ -53,8 +53,8 @@ mod tests {
         // The first outputs for seed 1234567, as given with the reference
         // implementation's test vectors.
         let mut random = Random::new(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+        assert_eq!(random.word(), 6_457_827_717_110_365_317);
+        assert_eq!(random.word(), 3_203_168_211_198_807_973);
         assert_eq!(random.below(0), 0);
     }
 }

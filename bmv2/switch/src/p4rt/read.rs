@@ -3,7 +3,6 @@
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 
-use super::Mode;
 use super::binding::{Binding, TableBinding};
 use super::entry;
 use super::fault::{Fault, Outcome};
@@ -29,7 +28,6 @@ impl<F: FnMut(Entity) -> Outcome<()>> Answers for F {
 /// Answers one query.
 pub(super) fn answer(
     target: &Target,
-    mode: Mode,
     now: Timestamp,
     query: &p4::Entity,
     answers: &mut impl Answers,
@@ -41,7 +39,6 @@ pub(super) fn answer(
     let mut reader = Reader {
         target,
         binding: &target.pipeline.binding,
-        mode,
         now,
         answers,
     };
@@ -74,7 +71,6 @@ pub(super) fn answer(
 struct Reader<'t, 'a, A> {
     target: &'t Target,
     binding: &'t Binding,
-    mode: Mode,
     now: Timestamp,
     answers: &'a mut A,
 }
@@ -122,9 +118,6 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn entries_of(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
         if query.is_default_action {
             return self.default_entry(table, query);
-        }
-        if self.mode == Mode::Compat && query.table_id != 0 && query.priority == 0 {
-            self.default_entry(table, query)?;
         }
         each_entry(self.target, table.core, self.now, |state| {
             emit_entry(self.target, self.answers, table, query, state)

@@ -17,7 +17,7 @@ use p4runtime_proto::p4::v1::update::Type as UpdateType;
 
 use super::fault::{Fault, Outcome};
 use super::target::{Pipeline, Target};
-use super::{Mode, read, write};
+use super::{read, write};
 use crate::{Program, Switch, Timestamp};
 
 /// Updates that are written at once.
@@ -103,7 +103,7 @@ fn carry_over(
         }
         Ok(())
     };
-    read::answer(old, Mode::Strict, now, &query, &mut take)?;
+    read::answer(old, now, &query, &mut take)?;
     flush(&mut updates)
 }
 

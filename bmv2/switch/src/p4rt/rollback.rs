@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::fault::{Fault, Outcome};
 use super::target::Target;
-use super::{Mode, read, write};
+use super::{read, write};
 use crate::Timestamp;
 
 /// Carries out the updates in order until one fails, and then takes back those
@@ -70,7 +70,7 @@ fn inverse(target: &Target, now: Timestamp, update: &p4::Update) -> Vec<p4::Upda
         old.push(entity);
         Ok(())
     };
-    if read::answer(target, Mode::Strict, now, &query, &mut take).is_err() {
+    if read::answer(target, now, &query, &mut take).is_err() {
         return Vec::new();
     }
     let kind = match update.r#type() {

@@ -228,11 +228,10 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
         stopped: None,
     };
     let now = server.clock.now();
-    let mode = server.config.mode;
     let mut outcomes: Vec<Outcome<()>> = Vec::with_capacity(request.entities.len());
     for query in &request.entities {
         let mut take = |entity| chunks.push(entity);
-        outcomes.push(read::answer(&target, mode, now, query, &mut take));
+        outcomes.push(read::answer(&target, now, query, &mut take));
         if chunks.stopped.is_some() {
             break;
         }
