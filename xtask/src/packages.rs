@@ -30,6 +30,10 @@ pub(crate) const ALL: &[&str] = &[
     "nginx-light",
     "curl",
     "iperf3",
+    // For the tests with P4Runtime clients from PyPI.
+    "python3",
+    "python3-pip",
+    "python3-venv",
 ];
 
 /// To measure beside a peer: `dpdk-testpmd`.
