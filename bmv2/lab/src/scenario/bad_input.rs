@@ -168,7 +168,7 @@ fn starts(lab: &Lab) -> Result<String> {
         .args(["--bounding-set=-all", "--inh-caps=-all", "timeout", "20"])
         .arg(sibling("slowpath")?)
         .arg("--config")
-        .arg(lab.files.run.join("slowpath.toml"));
+        .arg(other);
     refuse(
         "slowpath without capabilities",
         &mut command,
