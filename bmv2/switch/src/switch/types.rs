@@ -46,7 +46,7 @@ pub struct SwitchConfig {
     /// Most passes (resubmits, recirculations, clones and replicas) that one
     /// received packet may cause; the rest is dropped and counted.
     pub max_passes: u32,
-    /// Most digests kept for [`Switch::drain_digests`]; later ones are lost
+    /// Most digests kept for [`Switch::drain_digests`](crate::Switch::drain_digests); later ones are lost
     /// and counted.
     pub digest_queue: usize,
     /// Egress queues of a port. As in bmv2, a packet whose `priority` is not
