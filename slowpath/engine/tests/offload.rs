@@ -545,3 +545,40 @@ fn a_verdict_for_late_packets_is_the_same_bytes() {
     assert_eq!(rig.send(&p), before);
     assert!(matches!(before.0, Verdict::Forward(_)));
 }
+
+/// One burst carries the packet that makes the session worth an entry in its
+/// middle; and all of it is forwarded, once, in order, before and after the
+/// switch has answered.
+#[test]
+fn the_packet_that_triggers_an_offload_is_forwarded_once() {
+    let mut rig = rig(6);
+    let c = rig.connect(40_000);
+    let packets: Vec<_> = (0..8)
+        .map(|number| {
+            let text = [b'0' + number; 5];
+            Packet::tcp(c.client, c.vip, ACK).with(&text).build()
+        })
+        .collect();
+    let before = rig.engine.counters().forwarded;
+    let (verdicts, sent) = rig.burst(&packets);
+    assert!(verdicts.iter().all(|v| matches!(v, Verdict::Forward(_))));
+    let payloads: Vec<u8> = sent.iter().map(|bytes| bytes[bytes.len() - 1]).collect();
+    assert_eq!(payloads, b"01234567");
+    assert!(
+        sent.iter()
+            .all(|bytes| Packet::ends(bytes) == (c.local, c.server))
+    );
+    assert_eq!(rig.engine.counters().forwarded - before, 8);
+    let asked = rig.installs();
+    assert_eq!(asked.len(), 1, "asked for once");
+    // Requested, not yet in the switch: the slow path goes on forwarding.
+    let (_, meanwhile) = rig.burst(&packets);
+    assert_eq!(meanwhile, sent);
+    rig.engine.on_installed(asked[0].0);
+    let (_, late) = rig.burst(&packets);
+    assert_eq!(late, sent);
+    assert_eq!(rig.engine.counters().forwarded - before, 24);
+    assert_eq!(rig.engine.counters().late_packets, 8);
+    assert_eq!(rig.engine.counters().unaccounted(), 0);
+    assert!(rig.installs().is_empty());
+}
