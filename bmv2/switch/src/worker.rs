@@ -352,9 +352,18 @@ impl Run<'_, '_, '_> {
         out: &mut impl FnMut(Output<'_>),
         tr: &mut T,
     ) {
-        if let After::Egress(port) = self.ingress(st, bytes, out, tr) {
-            self.egress(st, bytes, port, out, tr);
+        let After::Egress(port) = self.ingress(st, bytes, out, tr) else {
+            return;
+        };
+        if self.work.jobs.is_empty() {
+            return self.egress(st, bytes, port, out, tr);
         }
+        // Clones made at ingress were queued first, and leave first.
+        let behind = self.fresh();
+        let st = std::mem::replace(st, behind);
+        self.work
+            .jobs
+            .push_back(Job::Egress(st, bytes.clone(), port));
     }
 
     fn ingress<T: Tracer>(

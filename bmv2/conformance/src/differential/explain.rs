@@ -167,6 +167,11 @@ pub fn explain_end(of: Option<Kind>, steps: usize) -> Option<&'static str> {
     (of == Some(Kind::Bmv2) && steps > 0).then_some(CRASH)
 }
 
+/// Whether bmv2 only did not do what softswitch did: nothing came of the step.
+pub fn is_loss(ours: &Outcome, theirs: &Outcome) -> bool {
+    ours.status == theirs.status && theirs.frames.is_empty() && theirs.messages.is_empty()
+}
+
 /// The statuses in brackets, or the only one.
 fn each_status(outcome: &Outcome) -> Vec<String> {
     let text = outcome.status.as_deref().unwrap_or("");
@@ -188,6 +193,17 @@ mod tests {
         for id in ids.into_iter().chain([CRASH]) {
             assert!(document.contains(&format!("`{id}`")), "{id}");
         }
+    }
+
+    #[test]
+    fn a_loss_is_a_step_without_a_result() {
+        let mut some = Outcome::default();
+        some.frames.insert(1, vec!["00".into()]);
+        assert!(is_loss(&some, &Outcome::default()));
+        assert!(!is_loss(&Outcome::default(), &some));
+        let mut other = Outcome::default();
+        other.frames.insert(2, vec!["00".into()]);
+        assert!(!is_loss(&some, &other));
     }
 
     fn status(text: &str) -> Outcome {

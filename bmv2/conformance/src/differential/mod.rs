@@ -32,6 +32,9 @@ use step::{Outcome, Step, describe};
 /// Differences of one program after which it is left.
 const MOST_DIFFERENCES: usize = 200;
 
+/// Steps before a switch's end in which it may already be ending.
+const LAST_STEPS: usize = 3;
+
 /// Something that the two switches did not do alike.
 #[derive(Debug, Serialize)]
 pub struct Difference {
@@ -95,12 +98,36 @@ pub fn compare(pair: &Pair, case: &Case, seed: u64, size: Size, report: &mut Rep
     if let Err(stop) = run(pair, case, &steps, &mut result, &mut report.differences) {
         result.stopped = Some(format!("{:#}", stop.error));
         match explain::explain_end(stop.of, result.steps) {
-            Some(id) => *result.explained.entry(id).or_default() += 1,
+            Some(id) => {
+                *result.explained.entry(id).or_default() += 1;
+                lost_in_end(id, &case.name, &mut result, &mut report.differences);
+            }
             None => result.unexplained += 1,
         }
     }
     report.programs.insert(case.name.clone(), result);
     Ok(())
+}
+
+/// What a dying switch did not send any more has the end's explanation: the
+/// process may need longer to end than the driver listens.
+fn lost_in_end(
+    id: &'static str,
+    program: &str,
+    result: &mut ProgramResult,
+    differences: &mut [Difference],
+) {
+    let last = result.steps;
+    for d in differences.iter_mut().rev() {
+        if d.program != program || d.step + LAST_STEPS < last {
+            return;
+        }
+        if d.explanation.is_none() && explain::is_loss(&d.softswitch, &d.bmv2) {
+            d.explanation = Some(id);
+            result.unexplained -= 1;
+            *result.explained.entry(id).or_default() += 1;
+        }
+    }
 }
 
 /// Why a comparison ended early.

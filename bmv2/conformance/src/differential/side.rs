@@ -187,6 +187,22 @@ impl Side {
                 self.listen(QUIET, &mut outcome)?;
             }
         }
+        self.alive()?;
+        Ok(outcome)
+    }
+
+    /// What comes within a while that is long for a packet.
+    ///
+    /// # Errors
+    /// If the switch is no longer there, or a socket fails.
+    pub fn late(&mut self) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        self.listen(LATE, &mut outcome)?;
+        self.alive()?;
+        Ok(outcome)
+    }
+
+    fn alive(&mut self) -> Result<()> {
         if let Some(status) = self.process.ended()? {
             bail!(
                 "{} ended ({status}): {}",
@@ -194,17 +210,7 @@ impl Side {
                 self.process.log_tail()
             );
         }
-        Ok(outcome)
-    }
-
-    /// What comes within a while that is long for a packet.
-    ///
-    /// # Errors
-    /// If a socket fails.
-    pub fn late(&mut self) -> Result<Outcome> {
-        let mut outcome = Outcome::default();
-        self.listen(LATE, &mut outcome)?;
-        Ok(outcome)
+        Ok(())
     }
 
     /// Collects until nothing has come for `quiet`.

@@ -196,8 +196,8 @@ fn clones_at_ingress_are_the_original_packet() {
     s.set_clone_session(session(9, 0, vec![r(3, 7)]));
     let mut w = s.worker();
     let got = run(&mut w, 3, &ask(3, 9, 1), 0);
-    // The packet itself, then the clone: parsed again, its metadata zero but
-    // for what the field list keeps.
+    // The clone goes first, as bmv2 queues it before the packet itself. It is
+    // parsed again, its metadata zero but for what the field list keeps.
     let clone = Cmd {
         instance: 1,
         rid: 3,
@@ -209,8 +209,8 @@ fn clones_at_ingress_are_the_original_packet() {
     assert_eq!(
         got,
         [
-            Out::Sent(1, answer(3, 9, 0xffff).packet()),
-            Out::Sent(7, clone.packet())
+            Out::Sent(7, clone.packet()),
+            Out::Sent(1, answer(3, 9, 0xffff).packet())
         ]
     );
     // A session that nobody configured does nothing.
@@ -221,7 +221,7 @@ fn clones_at_ingress_are_the_original_packet() {
     // A session may cut its copies.
     s.set_clone_session(session(9, 5, vec![r(3, 7)]));
     let got = run(&mut w, 3, &ask(3, 9, 1), 0);
-    assert_eq!(got[1], Out::Sent(7, clone.packet()[..5].to_vec()));
+    assert_eq!(got[0], Out::Sent(7, clone.packet()[..5].to_vec()));
 }
 
 #[test]
