@@ -143,8 +143,9 @@ pub struct GroupMember {
     pub member: u32,
     /// How many shares it has; at least 1.
     pub weight: u32,
-    /// Whether it may be chosen (a watched port that is down makes it false).
-    pub active: bool,
+    /// A port whose loss takes the member out of the choice until the port is
+    /// back; see [`Switch::set_port_up`](crate::Switch::set_port_up).
+    pub watch_port: Option<u16>,
 }
 
 /// A group of a selector.

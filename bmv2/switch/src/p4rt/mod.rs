@@ -19,6 +19,7 @@ mod read;
 mod reconcile;
 mod replication;
 mod rollback;
+mod sdn_port;
 mod server;
 mod service;
 mod streams;

@@ -10,7 +10,10 @@ use tonic::Code;
 use super::binding::{Binding, ProfileBinding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
-use crate::{EntryAction, Group, GroupMember, Member, ProfileId, Switch, TableOp, Timestamp};
+use super::sdn_port::{self, Watch};
+use crate::{
+    EntryAction, Group, GroupMember, Member, ProfileId, Switch, SwitchConfig, TableOp, Timestamp,
+};
 
 /// What the server keeps beside the switch's members and groups.
 #[derive(Debug, Default, Clone)]
@@ -123,7 +126,7 @@ impl Profiles {
         }
         let group = Group {
             id,
-            members: decode_members(profile, &place, &message)?,
+            members: decode_members(profile, &place, switch.config(), &message)?,
         };
         let profile = profile.core;
         let op = match kind {
@@ -167,6 +170,7 @@ impl Profiles {
     /// action set. Nothing is remembered before [`Self::commit_one_shot`].
     pub(super) fn prepare_one_shot(
         &mut self,
+        config: &SwitchConfig,
         profile: &ProfileBinding,
         table: &TableBinding,
         set: &p4::ActionProfileActionSet,
@@ -208,10 +212,15 @@ impl Profiles {
                     call: entry::decode_action(table, call, ActionUse::Entry)?,
                 },
             });
+            let watch = match &action.watch_kind {
+                None => Watch::None,
+                Some(p4::action_profile_action::WatchKind::Watch(port)) => Watch::Number(*port),
+                Some(p4::action_profile_action::WatchKind::WatchPort(port)) => Watch::Bytes(port),
+            };
             members.push(GroupMember {
                 member: id,
                 weight,
-                active: true,
+                watch_port: sdn_port::watched(&place, config, watch)?,
             });
         }
         sizes.check(profile, &place, 0, Code::InvalidArgument)?;
@@ -314,6 +323,7 @@ fn apply_one(switch: &Switch, now: Timestamp, op: TableOp) -> Outcome<()> {
 fn decode_members(
     profile: &ProfileBinding,
     place: &str,
+    config: &SwitchConfig,
     message: &p4::ActionProfileGroup,
 ) -> Outcome<Vec<GroupMember>> {
     let max_size = message.max_size;
@@ -335,10 +345,17 @@ fn decode_members(
         }
         let weight = decode_weight(profile, place, member.weight)?;
         sizes.add(weight);
+        let watch = match &member.watch_kind {
+            None => Watch::None,
+            Some(p4::action_profile_group::member::WatchKind::Watch(port)) => Watch::Number(*port),
+            Some(p4::action_profile_group::member::WatchKind::WatchPort(port)) => {
+                Watch::Bytes(port)
+            }
+        };
         members.push(GroupMember {
             member: member.member_id,
             weight,
-            active: true,
+            watch_port: sdn_port::watched(place, config, watch)?,
         });
     }
     sizes.check(profile, place, max_size, Code::ResourceExhausted)?;

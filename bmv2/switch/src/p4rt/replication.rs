@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use p4runtime_proto::bytestring;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
 use p4runtime_proto::p4::v1::replica::PortKind;
@@ -11,10 +10,9 @@ use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
 use super::fault::{Fault, Outcome};
+use super::sdn_port;
 use crate::{CloneSession, MulticastGroup, Replica, Switch};
 
-/// The port that stands for the controller (`SDN_PORT_CPU`).
-const SDN_PORT_CPU: u64 = 0xffff_fffd;
 /// bmv2 keeps the low 15 bits of a clone session's id.
 const MAX_SESSION: u32 = 0x7fff;
 
@@ -196,17 +194,11 @@ fn decode_replicas(
                 )));
             }
             let port = match &replica.port_kind {
-                Some(PortKind::EgressPort(port)) => u64::from(*port),
-                Some(PortKind::Port(bytes)) => bytestring::to_u64(bytes, 32)
-                    .map_err(|error| Fault::value(format!("{place}: port"), &error))?,
+                Some(PortKind::EgressPort(port)) => {
+                    sdn_port::from_number(place, switch.config(), (*port).into())?
+                }
+                Some(PortKind::Port(bytes)) => sdn_port::from_bytes(place, switch.config(), bytes)?,
                 None => return Err(Fault::invalid(format!("{place}: a replica has no port"))),
-            };
-            let port = match (port, switch.config().cpu_port) {
-                (SDN_PORT_CPU, Some(cpu)) => cpu,
-                _ => u16::try_from(port)
-                    .ok()
-                    .filter(|port| *port < 512)
-                    .ok_or_else(|| Fault::invalid(format!("{place}: there is no port {port}")))?,
             };
             let instance = u16::try_from(replica.instance).map_err(|_| {
                 Fault::invalid(format!(

@@ -190,6 +190,10 @@ impl DataPlane {
             books.push(open(spec, config.ring_frames, &wakes, &mut ends)?);
         }
 
+        for port in 0..512 {
+            let is_port = books.iter().any(|books| books.port == port);
+            switch.set_port_up(port, is_port || switch.config().cpu_port == Some(port));
+        }
         let mut plane = Self {
             switch: Arc::clone(switch),
             shared,

@@ -1,6 +1,7 @@
 //! The switch: a running pipeline and its state.
 
 mod apply;
+pub(crate) mod port_state;
 mod types;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use crate::replication::Replication;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use apply::{apply_one, indices, vset_member};
+use port_state::PortsDown;
 pub use types::{
     CloneSession, Digest, DropReason, IdleNotice, MAX_PACKET, MulticastGroup, Output, Replica,
     SwitchConfig, SwitchStats, Timestamp,
@@ -28,6 +30,8 @@ pub use types::{
 
 /// Operations that one hold of the table lock carries out at most.
 const PIECE: usize = 64;
+/// Groups of a selector that one hold of the table lock chooses anew at most.
+const GROUPS: usize = 1024;
 /// Slots that one hold of the table lock looks at in a sweep.
 const SWEEP: u32 = 4096;
 /// Time between two sweeps of a table.
@@ -44,9 +48,11 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    fn new(program: Program) -> Self {
+    fn new(program: Program, down: PortsDown) -> Self {
+        let mut tables = Tables::new(&program, Timestamp::default());
+        tables.set_ports_down(down);
         Self {
-            tables: RwLock::new(Tables::new(&program, Timestamp::default())),
+            tables: RwLock::new(tables),
             counters: program
                 .counters
                 .iter()
@@ -65,6 +71,21 @@ impl Pipeline {
                     .collect(),
             ),
             program: Arc::new(program),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Chooses anew in the groups with members that watch a port whose state
+    /// has changed. In pieces, so that workers never wait long.
+    fn set_ports_down(&self, down: PortsDown) {
+        let stale = self.tables.write().set_ports_down(down);
+        for (profile, groups) in (0..).zip(stale) {
+            for piece in groups.chunks(GROUPS) {
+                if let Ok(p) = self.tables.write().profile_mut(profile) {
+                    p.choose_anew(piece);
+                }
+            }
         }
     }
 }
@@ -93,6 +114,8 @@ pub struct Switch {
     /// Rises with every change of groups or sessions.
     pub(crate) replication_generation: AtomicU64,
     pub(crate) totals: Totals,
+    /// Taken before `pipeline` and its tables.
+    ports_down: Mutex<PortsDown>,
     digests: Mutex<VecDeque<Digest>>,
     waker: RwLock<Option<Waker>>,
     last_sweep: Mutex<Option<Timestamp>>,
@@ -116,6 +139,7 @@ impl Switch {
             replication: RwLock::new(Arc::default()),
             replication_generation: AtomicU64::new(0),
             totals: Totals::default(),
+            ports_down: Mutex::default(),
             digests: Mutex::new(VecDeque::new()),
             waker: RwLock::new(None),
             last_sweep: Mutex::new(None),
@@ -131,8 +155,10 @@ impl Switch {
     /// registers start as the program says; multicast groups and clone
     /// sessions stay. Bursts that have begun finish on the old one.
     pub fn install(&self, program: Program) {
-        let new = Arc::new(Pipeline::new(program));
+        let down = self.ports_down.lock();
+        let new = Arc::new(Pipeline::new(program, *down));
         *self.pipeline.write() = Some(new);
+        drop(down);
         self.generation.fetch_add(1, Ordering::Release);
         self.digests.lock().clear();
     }
@@ -143,7 +169,12 @@ impl Switch {
     /// the old pipeline.
     pub fn adopt(&self, other: &Self) {
         let new = other.running();
+        let down = self.ports_down.lock();
+        if let Some(p) = &new {
+            p.set_ports_down(*down);
+        }
         *self.pipeline.write() = new;
+        drop(down);
         self.generation.fetch_add(1, Ordering::Release);
         self.digests.lock().clear();
     }
@@ -159,6 +190,28 @@ impl Switch {
     /// The running program.
     pub fn program(&self) -> Option<Arc<Program>> {
         self.running().map(|p| Arc::clone(&p.program))
+    }
+
+    /// Tells whether a port can send and receive. Every port counts as up
+    /// until this says otherwise. Members of selectors that watch a port are
+    /// chosen only while it is up: from the next burst of packets on.
+    ///
+    /// Returns whether that is news. Like [`Self::apply`] it must not be called
+    /// from a worker's output function, which holds the tables.
+    pub fn set_port_up(&self, port: u16, up: bool) -> bool {
+        let mut down = self.ports_down.lock();
+        if !down.set(port, !up) {
+            return false;
+        }
+        if let Some(p) = self.running() {
+            p.set_ports_down(*down);
+        }
+        true
+    }
+
+    /// Whether a port is up, as far as [`Self::set_port_up`] has told.
+    pub fn is_port_up(&self, port: u16) -> bool {
+        !self.ports_down.lock().contains(port)
     }
 
     /// A data-plane worker; one for each thread.

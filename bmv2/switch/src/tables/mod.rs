@@ -21,6 +21,7 @@ use crate::ir::Ir;
 use crate::meters::Meter;
 use crate::program::{ActionId, Program, TableId, TableInfo};
 use crate::switch::Timestamp;
+use crate::switch::port_state::PortsDown;
 use index::Index;
 use key::Encoded;
 use params::pack_params;
@@ -172,6 +173,13 @@ impl Tables {
                 what: "action profile",
                 id: profile,
             })
+    }
+
+    /// Takes the ports that are down. Returns for each profile the groups
+    /// whose choices no longer hold.
+    pub(crate) fn set_ports_down(&mut self, down: PortsDown) -> Vec<Vec<u32>> {
+        let profiles = self.profiles.iter_mut();
+        profiles.map(|p| p.set_ports_down(down)).collect()
     }
 
     fn refer(&mut self, info: &TableInfo, kind: Kind, value: u32, more: bool) {

@@ -4,10 +4,11 @@
 //! by their handles, and that order decides which one a hash picks.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::control::{Group, GroupMember, Member, TableError};
 use crate::program::ActionId;
+use crate::switch::port_state::PortsDown;
 
 /// Most shares of one group.
 const MAX_SHARES: u64 = 1 << 20;
@@ -83,6 +84,9 @@ pub(crate) struct Profile {
     slots: Slots<Slot>,
     /// For each group, the member slots that a hash may pick.
     choices: Slots<Vec<u32>>,
+    down: PortsDown,
+    /// Groups with members that watch a port: port and group.
+    watching: BTreeSet<(u16, u32)>,
 }
 
 impl Profile {
@@ -222,6 +226,39 @@ impl Profile {
         Ok(())
     }
 
+    /// Takes the ports that are down; returns the groups whose choices no
+    /// longer hold.
+    pub(crate) fn set_ports_down(&mut self, down: PortsDown) -> Vec<u32> {
+        let old = std::mem::replace(&mut self.down, down);
+        let changed = |port| old.contains(port) != down.contains(port);
+        let stale = self.watching.iter().filter(|(port, _)| changed(*port));
+        let groups: BTreeSet<u32> = stale.map(|&(_, group)| group).collect();
+        groups.into_iter().collect()
+    }
+
+    /// Chooses the members of groups anew.
+    pub(crate) fn choose_anew(&mut self, groups: &[u32]) {
+        for id in groups {
+            let Some(g) = self.groups.get(id) else {
+                continue;
+            };
+            // Checked when they were written.
+            if let Ok(choices) = self.choices_of(&g.members) {
+                self.choices.set(g.slot, choices);
+            }
+        }
+    }
+
+    fn watch(&mut self, group: u32, members: &[GroupMember], more: bool) {
+        for port in members.iter().filter_map(|m| m.watch_port) {
+            if more {
+                self.watching.insert((port, group));
+            } else {
+                self.watching.remove(&(port, group));
+            }
+        }
+    }
+
     fn choices_of(&self, members: &[GroupMember]) -> Result<Vec<u32>, TableError> {
         let invalid = |what: String| TableError::Invalid {
             place: self.place(),
@@ -234,7 +271,7 @@ impl Profile {
             )));
         }
         let mut choices = Vec::new();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for m in members {
             if m.weight == 0 {
                 return Err(invalid(format!("member {} has weight 0", m.member)));
@@ -243,7 +280,7 @@ impl Profile {
                 return Err(invalid(format!("member {} is named twice", m.member)));
             }
             let slot = self.member_slot(m.member)?;
-            if m.active {
+            if m.watch_port.is_none_or(|port| !self.down.contains(port)) {
                 choices.extend(std::iter::repeat_n(slot, m.weight as usize));
             }
         }
@@ -273,6 +310,7 @@ impl Profile {
         let choices = self.choices_of(&group.members)?;
         let slot = self.choices.add(choices);
         self.count_groups(&group.members, true);
+        self.watch(group.id, &group.members, true);
         self.groups.insert(
             group.id,
             GroupRecord {
@@ -295,6 +333,8 @@ impl Profile {
             .map(|g| std::mem::replace(&mut g.members, group.members.clone()))
             .unwrap_or_default();
         self.count_groups(&old, false);
+        self.watch(group.id, &old, false);
+        self.watch(group.id, &group.members, true);
         Ok(())
     }
 
@@ -313,6 +353,7 @@ impl Profile {
         if let Some(g) = self.groups.remove(&id) {
             self.choices.remove(g.slot);
             self.count_groups(&g.members, false);
+            self.watch(id, &g.members, false);
         }
         Ok(())
     }

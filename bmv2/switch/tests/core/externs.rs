@@ -570,7 +570,7 @@ fn a_failed_assertion_drops_the_packet_and_nothing_else() {
 }
 
 #[test]
-fn selectors_choose_by_hash_among_active_members() {
+fn selectors_choose_by_hash_among_members_whose_port_is_up() {
     let s = switch();
     let program = s.program().unwrap();
     let id = table(&program, "select_port");
@@ -585,13 +585,13 @@ fn selectors_choose_by_hash_among_active_members() {
         };
         assert_eq!(one(TableOp::InsertMember { profile, member }), Ok(()));
     }
-    let gm = |member, active| GroupMember {
+    let gm = |member, watch_port| GroupMember {
         member,
         weight: 1,
-        active,
+        watch_port,
     };
     let group = |members| Group { id: 1, members };
-    let all = vec![gm(100, true), gm(101, true), gm(102, true)];
+    let all = vec![gm(100, Some(7)), gm(101, Some(8)), gm(102, None)];
     assert_eq!(
         one(TableOp::InsertGroup {
             profile,
@@ -618,17 +618,18 @@ fn selectors_choose_by_hash_among_active_members() {
     let got: Vec<u16> = (0..8).map(&mut port).collect();
     assert_eq!(got, [20, 21, 21, 22, 21, 20, 21, 21]);
     // Without the middle one: modulo two of the rest.
-    let two = vec![gm(100, true), gm(101, false), gm(102, true)];
-    assert_eq!(
-        one(TableOp::ModifyGroup {
-            profile,
-            group: group(two)
-        }),
-        Ok(())
-    );
-    assert!((0..8).map(&mut port).all(|p| p == 20 || p == 22));
-    // With nobody: a miss. p4c gives such tables no default action.
-    let none = vec![gm(100, false)];
+    assert!(s.is_port_up(8) && s.set_port_up(8, false) && !s.is_port_up(8));
+    assert!(!s.set_port_up(8, false), "that is no news");
+    let two = [20, 22, 22, 20, 22, 20, 20, 22];
+    assert_eq!((0..8).map(&mut port).collect::<Vec<_>>(), two);
+    // Nothing of it shows in what was written.
+    assert_eq!(s.groups(profile), Ok(vec![group(all)]));
+    assert!(s.set_port_up(8, true));
+    assert_eq!((0..8).map(&mut port).collect::<Vec<_>>(), got);
+    // With nobody: a miss. p4c gives such tables no default action. A member
+    // that is written while its port is down waits for it.
+    s.set_port_up(9, false);
+    let none = vec![gm(100, Some(9))];
     assert_eq!(
         one(TableOp::ModifyGroup {
             profile,
@@ -636,6 +637,13 @@ fn selectors_choose_by_hash_among_active_members() {
         }),
         Ok(())
     );
+    // Nobody watches these any more.
+    s.set_port_up(7, false);
+    s.set_port_up(8, false);
+    assert_eq!(port(0), 1);
+    s.set_port_up(9, true);
+    assert_eq!(port(0), 20);
+    s.set_port_up(9, false);
     assert_eq!(port(0), 1);
 
     // What is in use stays.

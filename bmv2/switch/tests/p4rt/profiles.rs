@@ -257,3 +257,92 @@ async fn one_shot_sets_replace_and_clean_up() {
     let one = route(0x0a01_0000, 16, set(&[(2, 1)]));
     assert_eq!(c.write_one(entry::insert(one)).await, Code::InvalidArgument);
 }
+
+/// A member that watches a port, both ways of saying so.
+fn watching(id: u32, port: u16) -> p4::action_profile_group::Member {
+    use p4::action_profile_group::member::WatchKind;
+    p4::action_profile_group::Member {
+        member_id: id,
+        weight: 1,
+        watch_kind: Some(match id % 2 {
+            0 => WatchKind::Watch(port.into()),
+            _ => WatchKind::WatchPort(port.to_be_bytes()[1..].to_vec()),
+        }),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_port_is_down_is_left_out_at_once() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let dst = 0x0a01_0203;
+    let mut both = group(1, &[]);
+    both.members = vec![watching(1, 2), watching(2, 3)];
+    let to_group = route(0x0a01_0000, 16, Type::ActionProfileGroupId(1));
+    c.write(vec![
+        entry::insert(member(1, 2)),
+        entry::insert(member(2, 3)),
+        entry::insert(both.clone()),
+        entry::insert(to_group),
+    ])
+    .await
+    .unwrap();
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2, 3]));
+    assert!(bed.switch.set_port_up(2, false));
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    assert_eq!(
+        c.read(p4::ActionProfileGroup::default()).await.unwrap(),
+        [Entity::ActionProfileGroup(both.clone())],
+        "what was written stays as it was written"
+    );
+    // Nobody is left: a miss, so no port is chosen.
+    assert!(bed.switch.set_port_up(3, false));
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::new());
+    assert!(bed.switch.set_port_up(2, true));
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2]));
+
+    // The state of the ports outlives the pipeline.
+    let action = p4::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;
+    c.set_pipeline(action, Some(next_config(2))).await.unwrap();
+    assert_eq!(
+        c.read(p4::ActionProfileGroup::default()).await.unwrap(),
+        [Entity::ActionProfileGroup(both.clone())]
+    );
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2]));
+
+    // A port without an interface is down; one that cannot exist is refused.
+    let with = |port| {
+        let mut group = both.clone();
+        group.members = vec![watching(1, port), watching(2, 2)];
+        entry::modify(group)
+    };
+    assert_eq!(c.write_one(with(9)).await, Code::Ok);
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    let mut bad = both;
+    bad.members[0].watch_kind = Some(p4::action_profile_group::member::WatchKind::WatchPort(
+        vec![2, 0],
+    ));
+    assert_eq!(c.write_one(entry::modify(bad)).await, Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn actions_of_a_one_shot_set_watch_ports_too() {
+    use p4::action_profile_action::WatchKind;
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let Type::ActionProfileActionSet(mut actions) = set(&[(2, 1), (3, 1)]) else {
+        panic!("not an action set");
+    };
+    actions.action_profile_actions[0].watch_kind = Some(WatchKind::WatchPort(vec![2]));
+    actions.action_profile_actions[1].watch_kind = Some(WatchKind::Watch(3));
+    let to_set = route(0x0a01_0000, 16, Type::ActionProfileActionSet(actions));
+    bed.switch.set_port_up(3, false);
+    assert_eq!(c.write_one(entry::insert(to_set.clone())).await, Code::Ok);
+    let dst = 0x0a01_0203;
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2]));
+    bed.switch.set_port_up(3, true);
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2, 3]));
+    bed.switch.set_port_up(2, false);
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    assert_eq!(c.read_entries(to_set.clone()).await, [to_set]);
+}

@@ -57,6 +57,7 @@ pub(crate) fn next_config(cookie: u64) -> p4::ForwardingPipelineConfig {
 pub(crate) struct Bed {
     pub(crate) ports: Vec<ChannelPort>,
     pub(crate) plane: Arc<DataPlane>,
+    pub(crate) switch: Arc<Switch>,
     address: String,
     _stop: oneshot::Sender<()>,
 }
@@ -107,6 +108,7 @@ impl Bed {
         Self {
             ports,
             plane,
+            switch,
             address,
             _stop: stop,
         }

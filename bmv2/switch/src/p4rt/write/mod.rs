@@ -411,8 +411,9 @@ impl Batch<'_> {
     ) -> Outcome<()> {
         let binding = self.binding;
         let profile = binding.profile(table.profile.unwrap_or_default())?;
-        let mut prepared =
-            Arc::make_mut(&mut self.target.profiles).prepare_one_shot(profile, table, &set)?;
+        let config = self.target.switch.config();
+        let profiles = Arc::make_mut(&mut self.target.profiles);
+        let mut prepared = profiles.prepare_one_shot(config, profile, table, &set)?;
         let ops = std::mem::take(&mut prepared.ops);
         let stored = self
             .apply_now(&ops)
