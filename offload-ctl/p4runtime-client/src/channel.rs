@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::error::Error;
+use crate::error::{Error, innermost};
 use crate::options::ConnectOptions;
+use crate::tls::Tls;
 
 /// The largest list of HTTP/2 headers that is accepted, in bytes.
 ///
@@ -27,7 +28,7 @@ const TCP_KEEPALIVE_PROBES: u32 = 3;
 /// Connects to the switch.
 pub(crate) async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
     let within = options.deadlines.connect;
-    let endpoint = endpoint(&options.address)?
+    let endpoint = endpoint(&options.address, options.tls.as_ref())?
         .connect_timeout(within)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(TCP_KEEPALIVE))
@@ -43,23 +44,32 @@ pub(crate) async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
     }
 }
 
-/// The endpoint of `http://host:port`, `host:port` or `unix:/path`.
-fn endpoint(address: &str) -> Result<Endpoint, Error> {
+/// The endpoint of `http://host:port`, `host:port` or `unix:/path`; with TLS of
+/// `https://host:port` or `host:port`.
+fn endpoint(address: &str, tls: Option<&Tls>) -> Result<Endpoint, Error> {
     let problem = |reason: &str| Error::Address {
         address: address.to_owned(),
         reason: reason.to_owned(),
     };
     if let Some(path) = address.strip_prefix("unix:") {
+        if tls.is_some() {
+            return Err(problem("there is no TLS on a UNIX socket"));
+        }
         if path.trim_start_matches("//").is_empty() {
             return Err(problem("the path of the socket is missing"));
         }
         return Endpoint::from_shared(address.to_owned())
             .map_err(|error| problem(&error.to_string()));
     }
-    let url = match address.split_once("://") {
-        None => format!("http://{address}"),
-        Some(("http", _)) => address.to_owned(),
-        Some((scheme, _)) => {
+    let url = match (address.split_once("://"), tls) {
+        (None, None) => format!("http://{address}"),
+        (None, Some(_)) => format!("https://{address}"),
+        (Some(("http", _)), None) | (Some(("https", _)), Some(_)) => address.to_owned(),
+        (Some(("http", _)), Some(_)) => return Err(problem("TLS needs https")),
+        (Some(("https", _)), None) => {
+            return Err(problem("https needs the CA of the switch's certificate"));
+        }
+        (Some((scheme, _)), _) => {
             return Err(problem(&format!("the scheme {scheme:?} is not supported")));
         }
     };
@@ -70,7 +80,15 @@ fn endpoint(address: &str) -> Result<Endpoint, Error> {
     if endpoint.uri().port_u16().is_none() {
         return Err(problem("the port is missing (P4Runtime's own is 9559)"));
     }
-    Ok(endpoint)
+    match tls {
+        None => Ok(endpoint),
+        Some(tls) => endpoint
+            .tls_config(tls.config())
+            .map_err(|error| Error::Tls {
+                address: address.to_owned(),
+                reason: innermost(&error),
+            }),
+    }
 }
 
 #[cfg(test)]
@@ -79,12 +97,12 @@ mod tests {
 
     #[test]
     fn accepts_urls_host_ports_and_sockets() {
-        let uri = |address| endpoint(address).unwrap().uri().to_string();
+        let uri = |address| endpoint(address, None).unwrap().uri().to_string();
         assert_eq!(uri("http://10.0.0.1:9559"), "http://10.0.0.1:9559/");
         assert_eq!(uri("switch-1:9559"), "http://switch-1:9559/");
         assert_eq!(uri("[2001:db8::1]:9559"), "http://[2001:db8::1]:9559/");
-        assert!(endpoint("unix:/run/switch.sock").is_ok());
-        assert!(endpoint("unix:///run/switch.sock").is_ok());
+        assert!(endpoint("unix:/run/switch.sock", None).is_ok());
+        assert!(endpoint("unix:///run/switch.sock", None).is_ok());
     }
 
     #[test]
@@ -92,13 +110,32 @@ mod tests {
         for (address, reason) in [
             ("", "the address"),
             ("switch-1", "the port is missing"),
-            ("https://switch-1:9559", "the scheme \"https\""),
+            ("https://switch-1:9559", "https needs the CA"),
+            ("ftp://switch-1:9559", "the scheme \"ftp\""),
             ("unix:", "the path of the socket is missing"),
             ("http://:9559", "the address"),
         ] {
-            let error = endpoint(address).unwrap_err().to_string();
+            let error = endpoint(address, None).unwrap_err().to_string();
             assert!(error.contains(reason), "{address:?}: {error}");
             assert!(error.contains("unix:/path"), "{error}");
+        }
+    }
+
+    #[test]
+    fn tls_goes_with_https_and_certificates() {
+        let ca = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+        let tls = Tls::new(ca);
+        let endpoint = |address| endpoint(address, Some(&tls));
+        for address in ["https://switch-1:9559", "switch-1:9559"] {
+            let uri = endpoint(address).unwrap().uri().to_string();
+            assert_eq!(uri, "https://switch-1:9559/");
+        }
+        for (address, reason) in [
+            ("http://switch-1:9559", "TLS needs https"),
+            ("unix:/run/switch.sock", "no TLS on a UNIX socket"),
+        ] {
+            let error = endpoint(address).unwrap_err().to_string();
+            assert!(error.contains(reason), "{address:?}: {error}");
         }
     }
 }

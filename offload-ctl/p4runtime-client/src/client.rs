@@ -25,7 +25,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::batch::{BatchLimits, next_batch};
 use crate::channel;
-use crate::error::{AccountProblem, Error};
+use crate::error::{AccountProblem, Error, told};
 use crate::event::{Arbitration, Events};
 use crate::options::ConnectOptions;
 use crate::outcome::{Failures, UpdateStatus, WriteOutcome};
@@ -115,7 +115,7 @@ impl Client {
             let inbound = rpc
                 .stream_channel(ReceiverStream::new(outbound))
                 .await
-                .map_err(|status| (status.code(), status.message().to_owned()))?
+                .map_err(|status| (status.code(), told(&status)))?
                 .into_inner();
             let mut reader = Reader {
                 inbound,

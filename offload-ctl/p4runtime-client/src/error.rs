@@ -15,12 +15,25 @@ pub enum Error {
     /// The address of the switch cannot be used.
     #[error(
         "the address {address:?} of the switch is not usable: {reason}; \
-         write http://host:port, host:port or unix:/path"
+         write http://host:port, host:port or unix:/path, and with TLS \
+         https://host:port or host:port"
     )]
     Address {
         /// As it was given.
         address: String,
         /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The certificates or the key for TLS cannot be used.
+    #[error(
+        "TLS to the switch at {address} cannot be set up: {reason}; the CA, the certificate \
+         and its key must be PEM"
+    )]
+    Tls {
+        /// The address as it was given.
+        address: String,
+        /// What is wrong.
         reason: String,
     },
 
@@ -155,6 +168,7 @@ impl Error {
             Self::Deadline { .. } => Some(Code::DeadlineExceeded),
             Self::Interrupted { source, .. } => source.code(),
             Self::Address { .. }
+            | Self::Tls { .. }
             | Self::Connect { .. }
             | Self::PerUpdate(_)
             | Self::Disconnected { .. } => None,
@@ -200,9 +214,7 @@ impl Error {
         Self::Connect {
             address: address.to_owned(),
             // "transport error" alone says nothing.
-            cause: causes(&source)
-                .last()
-                .map_or_else(String::new, |e| e.to_string()),
+            cause: innermost(&source),
             hint,
             source: Some(source),
         }
@@ -217,6 +229,24 @@ impl Error {
             source: None,
         }
     }
+}
+
+/// What a status says. Where the transport made it, "transport error" alone
+/// says nothing: a switch that refuses this client's certificate, for instance,
+/// ends the connection.
+pub(crate) fn told(status: &Status) -> String {
+    let message = status.message().to_owned();
+    match causes(status).skip(1).last() {
+        Some(cause) => format!("{message}: {cause}"),
+        None => message,
+    }
+}
+
+/// What the innermost cause says.
+pub(crate) fn innermost(error: &tonic::transport::Error) -> String {
+    causes(error)
+        .last()
+        .map_or_else(String::new, |cause| cause.to_string())
 }
 
 fn causes<'a>(

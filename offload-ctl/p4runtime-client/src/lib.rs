@@ -18,6 +18,7 @@ mod key;
 mod options;
 mod outcome;
 mod stream;
+mod tls;
 
 pub use batch::BatchLimits;
 pub use client::Client;
@@ -27,3 +28,4 @@ pub use key::{EntityKey, entity_key};
 pub use options::{ConnectOptions, Deadlines};
 pub use outcome::{Failures, UpdateError, UpdateStatus, WriteOutcome};
 pub use p4runtime_proto::entry;
+pub use tls::Tls;

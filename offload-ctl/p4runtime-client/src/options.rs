@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use p4runtime_proto::p4::v1::Role;
 
+use crate::tls::Tls;
+
 /// Everything that [`Client::connect_with`](crate::Client::connect_with) needs.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
-    /// `http://host:port`, `host:port` or `unix:/path`.
+    /// `http://host:port`, `host:port` or `unix:/path`; with [`Self::tls`]
+    /// `https://host:port` or `host:port`.
     pub address: String,
+    /// TLS; `None` for plaintext.
+    pub tls: Option<Tls>,
     /// Which of the server's devices to control.
     pub device_id: u64,
     /// The highest id of all connected controllers makes a primary.
@@ -30,6 +35,7 @@ impl ConnectOptions {
     pub fn new(address: impl Into<String>, device_id: u64, election_id: u128) -> Self {
         Self {
             address: address.into(),
+            tls: None,
             device_id,
             election_id,
             role: None,

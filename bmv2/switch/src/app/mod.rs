@@ -2,6 +2,7 @@
 
 mod http;
 mod options;
+mod tls;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -28,7 +29,8 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) fn run() -> anyhow::Result<()> {
     let options = Options::from_args();
     init_log(&options)?;
-    for note in options.ignored.notes() {
+    let notes = options.ignored.notes().into_iter();
+    for note in notes.chain(options.tls.notes()) {
         tracing::warn!("{note}");
     }
     if let Some(what) = options.ignored.unsupported() {
@@ -65,7 +67,13 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         } else {
             Mode::Strict
         },
+        tls: options.tls.load()?,
         ..ServerConfig::default()
+    };
+    let over = if config.tls.is_some() {
+        "TLS"
+    } else {
+        "plaintext"
     };
     let server = P4RuntimeServer::new(config, &switch, clock).context("cannot start a thread")?;
     let server = Arc::new(server);
@@ -107,6 +115,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     }
     tracing::info!(
         address = %options.grpc_server_addr,
+        over,
         device_id = options.device_id,
         ports = options.interface.len(),
         "serving P4Runtime"

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use clap::Parser;
 
+use super::tls::TlsOptions;
+
 /// A software P4 switch that speaks P4Runtime.
 ///
 /// It takes the command line of simple_switch_grpc: options of the target may
@@ -83,6 +85,9 @@ pub(crate) struct Options {
     pub(crate) log_level: Option<tracing::level_filters::LevelFilter>,
 
     #[command(flatten)]
+    pub(crate) tls: TlsOptions,
+
+    #[command(flatten)]
     pub(crate) ignored: Ignored,
 }
 
@@ -91,16 +96,6 @@ pub(crate) struct Options {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Accepted and ignored")]
 pub(crate) struct Ignored {
-    #[arg(long, hide_short_help = true)]
-    grpc_server_ssl: bool,
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    grpc_server_cacert: Option<String>,
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    grpc_server_cert: Option<String>,
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    grpc_server_key: Option<String>,
-    #[arg(long, hide_short_help = true)]
-    grpc_server_with_client_auth: bool,
     #[arg(long, value_name = "N", hide_short_help = true)]
     thrift_port: Option<String>,
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".", hide_short_help = true)]
@@ -228,17 +223,6 @@ impl Ignored {
 
     /// An option whose absence would change what packets do.
     pub(crate) fn unsupported(&self) -> Option<&'static str> {
-        let tls = self.grpc_server_ssl
-            || self.grpc_server_with_client_auth
-            || self.grpc_server_cert.is_some()
-            || self.grpc_server_key.is_some()
-            || self.grpc_server_cacert.is_some();
-        if tls {
-            return Some(
-                "--grpc-server-ssl and its certificates: TLS is not supported yet; \
-                 serve on 127.0.0.1 and put a TLS proxy in front",
-            );
-        }
         self.use_files.is_some().then_some(
             "--use-files: reading packets from files is not supported; attach an interface with -i",
         )
@@ -301,6 +285,7 @@ mod tests {
         let options = parse(
             "simple_switch_grpc --device-id 1 -i 1@s1-eth1 -i 2@s1-eth2 --thrift-port 9090 \
              --log-console --pcap=/tmp --no-p4 -- --grpc-server-addr 127.0.0.1:50051 \
+             --grpc-server-ssl --grpc-server-cert c.pem --grpc-server-key k.pem \
              --cpu-port 255 --drop-port 510",
         )
         .unwrap();

@@ -24,6 +24,7 @@ mod server;
 mod service;
 mod streams;
 mod target;
+mod tls;
 mod write;
 
 use std::future::Future;
@@ -40,6 +41,8 @@ use tonic::transport::server::TcpIncoming;
 use notifier::Notifier;
 use server::Server;
 use service::Service;
+
+pub use tls::{Tls, TlsError};
 
 use crate::Switch;
 use crate::ports::{Clock, DataPlane, PacketInSink};
@@ -59,7 +62,7 @@ pub enum Mode {
 }
 
 /// How the server is set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// The device id that clients must use.
     pub device_id: u64,
@@ -67,6 +70,8 @@ pub struct ServerConfig {
     pub mode: Mode,
     /// Most streams at a time.
     pub max_streams: usize,
+    /// Whether calls are taken over TLS only.
+    pub tls: Option<Tls>,
 }
 
 impl Default for ServerConfig {
@@ -75,6 +80,7 @@ impl Default for ServerConfig {
             device_id: 1,
             mode: Mode::Strict,
             max_streams: 16,
+            tls: None,
         }
     }
 }
@@ -132,7 +138,7 @@ impl P4RuntimeServer {
     /// Answers calls on a socket until `shutdown` ends; open streams are told.
     ///
     /// # Errors
-    /// If the socket fails.
+    /// If the socket fails, or TLS cannot be set up.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -152,12 +158,16 @@ impl P4RuntimeServer {
         })
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let mut builder = tonic::transport::Server::builder();
+        if let Some(tls) = &self.server.config.tls {
+            builder = builder.tls_config(tls.config())?;
+        }
         let server = Arc::clone(&self.server);
         // Nagle's algorithm (RFC 896) would hold the end of an answer until the
         // client's delayed ACK. The builder's own option is for listeners it
         // opens itself.
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let result = tonic::transport::Server::builder()
+        let result = builder
             .add_service(service)
             .serve_with_incoming_shutdown(incoming, async move {
                 shutdown.await;

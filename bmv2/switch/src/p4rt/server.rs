@@ -69,16 +69,13 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(config: ServerConfig, switch: Arc<Switch>, clock: Clock) -> Self {
+        let arbitration = Arbitration::new(config.device_id, config.mode, config.max_streams);
         Self {
             config,
             switch,
             clock,
             control: RwLock::default(),
-            arbitration: Mutex::new(Arbitration::new(
-                config.device_id,
-                config.mode,
-                config.max_streams,
-            )),
+            arbitration: Mutex::new(arbitration),
             streams: Streams::default(),
             digests: Mutex::default(),
             pipeline: ArcSwapOption::empty(),

@@ -16,3 +16,4 @@ mod profiles;
 mod resources;
 mod support;
 mod tables;
+mod tls;

@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::{p4info, status};
-use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
+use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig, Tls};
 use softswitch::ports::{ChannelPort, Clock, DataPlane, DataPlaneConfig, PortSpec, channel_port};
 use softswitch::{Switch, SwitchConfig};
 use tokio::net::TcpListener;
@@ -58,7 +58,7 @@ pub(crate) struct Bed {
     pub(crate) ports: Vec<ChannelPort>,
     pub(crate) plane: Arc<DataPlane>,
     pub(crate) switch: Arc<Switch>,
-    address: String,
+    pub(crate) address: String,
     _stop: oneshot::Sender<()>,
 }
 
@@ -68,6 +68,10 @@ impl Bed {
     }
 
     pub(crate) async fn start_in(mode: Mode) -> Self {
+        Self::start_with(mode, None).await
+    }
+
+    pub(crate) async fn start_with(mode: Mode, tls: Option<Tls>) -> Self {
         let switch = Switch::new(SwitchConfig {
             cpu_port: Some(CPU_PORT),
             ..SwitchConfig::default()
@@ -76,6 +80,7 @@ impl Bed {
         let config = ServerConfig {
             device_id: DEVICE,
             mode,
+            tls,
             ..ServerConfig::default()
         };
         let server = Arc::new(P4RuntimeServer::new(config, &switch, clock).unwrap());
@@ -97,7 +102,7 @@ impl Bed {
         let plane = Arc::new(plane);
         server.attach(&plane);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let stopped = async {
@@ -115,7 +120,7 @@ impl Bed {
     }
 
     pub(crate) async fn client(&self) -> P4RuntimeClient<Channel> {
-        P4RuntimeClient::connect(self.address.clone())
+        P4RuntimeClient::connect(format!("http://{}", self.address))
             .await
             .unwrap()
             .max_decoding_message_size(64 << 20)
