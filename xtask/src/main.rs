@@ -20,6 +20,7 @@ Usage: cargo xtask COMMAND
   p4    [check]                                    compile p4/ with p4c, or check what is committed
   ci                                               what .ci/run calls: the same as test
   conformance --p4c DIR                            p4c's STF tests on softswitch, from a checkout of p4c
+  load --p4c DIR                                   whether all its programs for v1model load
   differential [--p4c DIR]                         softswitch and simple_switch_grpc side by side
   setup [bench]                                    only install the Debian packages that are missing
 ";
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         "test" | "ci" => test::run(&rest),
         "bench" => bench::run(&rest),
         "p4" => p4(&rest),
-        "conformance" | "differential" => conformance(&command, &rest),
+        "conformance" | "load" | "differential" => conformance(&command, &rest),
         "setup" => packages::install(if rest.iter().any(|a| a == "bench") {
             packages::BENCH
         } else {

@@ -32,6 +32,14 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     })
 }
 
+/// Says what to do where the compiler is missing.
+///
+/// # Errors
+/// If it is.
+pub fn require() -> Result<PathBuf> {
+    on_path(NAME).with_context(|| format!("{NAME} is not on the PATH: build and install p4c first"))
+}
+
 /// Compiles one program into `folder`. The inner `Err` is what the compiler
 /// said, in one line.
 ///

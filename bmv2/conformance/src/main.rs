@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use softswitch_conformance::load_suite;
 use softswitch_conformance::stf_suite::{self, Verdict};
 
 /// Shows that softswitch behaves as bmv2 does.
@@ -34,6 +35,18 @@ enum Command {
         at_least: usize,
         /// Where the results go.
         #[arg(long, default_value = "target/conformance.json", value_name = "FILE")]
+        json: PathBuf,
+    },
+    /// Compile and load all programs for v1model of a checkout of p4c.
+    Load {
+        /// The checkout.
+        #[arg(long, value_name = "DIR")]
+        p4c: PathBuf,
+        /// Only programs whose name contains this.
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        only: String,
+        /// Where the results go.
+        #[arg(long, default_value = "target/load.json", value_name = "FILE")]
         json: PathBuf,
     },
     /// Run softswitch and simple_switch_grpc side by side and compare.
@@ -101,6 +114,7 @@ fn run(options: Options) -> Result<()> {
             softswitch,
             json,
         }),
+        Command::Load { p4c, only, json } => load(&p4c, &only, &json),
         Command::StfOne { json, test } => stf_suite::run_test(&json, &test),
     }
 }
@@ -133,6 +147,28 @@ fn conformance(p4c: &Path, only: &str, at_least: usize, json: &Path) -> Result<(
     );
     if only.is_empty() && report.passed < at_least {
         bail!("at least {at_least} must pass");
+    }
+    Ok(())
+}
+
+fn load(p4c: &Path, only: &str, json: &Path) -> Result<()> {
+    let report = load_suite::run(p4c, only)?;
+    write_json(json, &report)?;
+    let mut table = table(["program", "refused because"]);
+    for (name, reason) in report.refused.iter().chain(&report.not_for_bmv2) {
+        table.add_row([name, reason]);
+    }
+    println!("{table}");
+    println!(
+        "{} programs load, {} do not; {} are refused by bmv2, too, and {} by p4c; details in {}",
+        report.loaded,
+        report.refused.len(),
+        report.not_for_bmv2.len(),
+        report.not_compiled.len(),
+        json.display()
+    );
+    if !report.refused.is_empty() {
+        bail!("{} programs do not load", report.refused.len());
     }
     Ok(())
 }

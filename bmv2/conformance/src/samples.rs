@@ -1,4 +1,4 @@
-//! Finds programs for v1model that come with an STF test.
+//! Finds programs for v1model, and which of them come with an STF test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,20 +31,13 @@ pub struct Sample {
 pub fn find(checkout: &Path) -> Result<Vec<Sample>> {
     let root = checkout.join(FOLDER);
     let mut tests = Vec::new();
-    collect(&root, &mut tests).with_context(|| {
-        format!(
-            "{} is no checkout of p4c: can't read {}",
-            checkout.display(),
-            root.display()
-        )
-    })?;
+    collect(&root, "stf", &mut tests).with_context(|| no_checkout(checkout))?;
     let mut samples: Vec<Sample> = tests
         .into_iter()
         .map(|test| {
             let program = test.with_extension("p4");
-            let name = program.strip_prefix(&root).unwrap_or(&program);
             Sample {
-                name: name.with_extension("").display().to_string(),
+                name: name(&root, &program),
                 not_applicable: not_applicable(&program),
                 program,
                 test,
@@ -58,14 +51,48 @@ pub fn find(checkout: &Path) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-fn collect(folder: &Path, tests: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// All programs for v1model below the samples of a checkout, with their names,
+/// whether or not they have a test.
+///
+/// # Errors
+/// If there are none.
+pub fn programs(checkout: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let root = checkout.join(FOLDER);
+    let mut files = Vec::new();
+    collect(&root, "p4", &mut files).with_context(|| no_checkout(checkout))?;
+    let mut programs: Vec<(String, PathBuf)> = files
+        .into_iter()
+        .filter(|file| not_applicable(file).is_none())
+        .map(|file| (name(&root, &file), file))
+        .collect();
+    if programs.is_empty() {
+        bail!("there is no program for v1model in {}", root.display());
+    }
+    programs.sort();
+    Ok(programs)
+}
+
+fn no_checkout(checkout: &Path) -> String {
+    format!(
+        "{} is no checkout of p4c: can't read {FOLDER} there",
+        checkout.display()
+    )
+}
+
+/// The path of a program below the folder of samples, without `.p4`.
+fn name(root: &Path, program: &Path) -> String {
+    let below = program.strip_prefix(root).unwrap_or(program);
+    below.with_extension("").display().to_string()
+}
+
+fn collect(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            collect(&path, tests)?;
-        } else if path.extension().is_some_and(|e| e == "stf") {
-            tests.push(path);
+            collect(&path, extension, files)?;
+        } else if path.extension().is_some_and(|e| e == extension) {
+            files.push(path);
         }
     }
     Ok(())
@@ -159,6 +186,10 @@ mod tests {
                 ("sub/two", None),
             ]
         );
+        let all = programs(checkout.path()).unwrap();
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        // A file that others include looks like a program, too.
+        assert_eq!(names, ["no-test", "one", "sub/common", "sub/two"]);
     }
 
     #[test]

@@ -54,12 +54,7 @@ pub fn run(
     run_one: &Path,
     progress: &(dyn Fn(&str, &Verdict) + Sync),
 ) -> Result<Report> {
-    compiler::on_path(compiler::NAME).with_context(|| {
-        format!(
-            "{} is not on the PATH: build and install p4c first",
-            compiler::NAME
-        )
-    })?;
+    compiler::require()?;
     let samples: Vec<Sample> = samples::find(checkout)?
         .into_iter()
         .filter(|sample| sample.name.contains(only))

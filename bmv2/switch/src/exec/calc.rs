@@ -1,7 +1,6 @@
 //! Hashes and checksums of a packet.
 
 use super::{Env, State};
-use crate::calc::{Algorithm, csum16};
 use crate::ir::bits::copy_bits;
 use crate::ir::expr::{read_field, write_small};
 use crate::ir::{Calc, CalcInput, Checksum};
@@ -12,10 +11,7 @@ pub(crate) fn compute(env: &Env<'_>, st: &mut State, calc: &Calc, packet: &[u8])
     let mut buffer = std::mem::take(&mut st.buffer);
     buffer.clear();
     gather(env, st, calc, packet, &mut buffer);
-    let result = match calc.algorithm {
-        Algorithm::Csum16 => u64::from(csum16(&buffer)),
-        other => other.compute(&buffer),
-    };
+    let result = calc.algorithm.compute(&buffer, || st.random());
     st.buffer = buffer;
     result
 }

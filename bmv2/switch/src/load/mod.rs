@@ -62,7 +62,7 @@ pub(crate) struct Document {
     #[serde(default)]
     pub(crate) checksums: Vec<Checksum>,
     #[serde(default)]
-    pub(crate) extern_instances: Vec<Json>,
+    pub(crate) extern_instances: Vec<ExternInstance>,
     #[serde(default)]
     pub(crate) field_aliases: Vec<(String, (String, String))>,
     #[serde(default, rename = "__meta__")]
@@ -376,6 +376,14 @@ pub(crate) struct ActionCall {
     pub(crate) name: String,
     pub(crate) action_id: u32,
     pub(crate) next_node: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExternInstance {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default, rename = "type")]
+    pub(crate) kind: String,
 }
 
 #[derive(Debug, Deserialize)]

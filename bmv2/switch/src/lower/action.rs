@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::expr::{Expr, Scope, word};
 use super::symbols::{Symbols, invalid, limit, unsupported};
 use super::typed::{Typed, not_zero};
-use crate::ir::expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, Value};
+use crate::ir::expr::{BinOp, Cond, FieldPlace, HeaderSel, Num, StackSel, Value};
 use crate::ir::{Action, FieldKind, HashPrim, LogMessage, ParamPlace, Prim, RandomPrim, StackId};
 use crate::load::{Operand, Primitive, RuntimeData};
 use crate::program::LoadError;
@@ -180,7 +180,7 @@ impl Actions<'_> {
                     _ => return invalid(place, "it needs two header union stacks"),
                 }
             }
-            "add_header" => {
+            "add_header" | "add_header_fast" => {
                 args.exactly(1)?;
                 Prim::AddHeader(args.header(0)?.0)
             }
@@ -209,6 +209,35 @@ impl Actions<'_> {
                 args.exactly(2)?;
                 let target = jump_target(place, args.constant(1)?, count)?;
                 Prim::JumpIfFalse(args.cond(0)?, target)
+            }
+            "add_to_field" | "subtract_from_field" => {
+                args.exactly(2)?;
+                let op = if p.op == "add_to_field" {
+                    BinOp::Add
+                } else {
+                    BinOp::Sub
+                };
+                set(
+                    args.place(0)?,
+                    &Typed::binary(op, args.num(0)?, args.num(1)?),
+                )
+            }
+            "add" | "subtract" | "bit_and" | "bit_or" | "bit_xor" | "shift_left"
+            | "shift_right" => {
+                args.exactly(3)?;
+                let op = match p.op.as_str() {
+                    "add" => BinOp::Add,
+                    "subtract" => BinOp::Sub,
+                    "bit_and" => BinOp::And,
+                    "bit_or" => BinOp::Or,
+                    "bit_xor" => BinOp::Xor,
+                    "shift_left" => BinOp::Shl,
+                    _ => BinOp::Shr,
+                };
+                set(
+                    args.place(0)?,
+                    &Typed::binary(op, args.num(1)?, args.num(2)?),
+                )
             }
             "mark_to_drop" | "drop" => drop_prim(&args)?,
             "exit" => Prim::Exit,
@@ -297,6 +326,8 @@ impl Actions<'_> {
             _ => return invalid(place, "its first parameter must be a string"),
         };
         let vector: Vec<Operand> = match args.list.get(1) {
+            // p4c writes an empty vector as an object.
+            Some(o) if o.kind == "parameters_vector" && o.value.is_object() => Vec::new(),
             Some(o) if o.kind == "parameters_vector" => {
                 match serde_json::from_value(o.value.clone()) {
                     Ok(v) => v,

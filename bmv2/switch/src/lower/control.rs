@@ -321,6 +321,10 @@ impl Builder<'_, '_> {
         let mut lpm = None;
         for (i, k) in t.key.iter().enumerate() {
             let place = format!("{place} key field {i}");
+            if k.target.is_object() {
+                // p4c's form for `stack[index].field`; bmv2 crashes on it.
+                return unsupported(place, "a key that is an expression");
+            }
             let (field, kind) = if k.match_type == "valid" {
                 let name = k.target.as_str().unwrap_or("");
                 let h = self.symbols.header(&place, name)?;

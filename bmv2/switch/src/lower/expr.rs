@@ -57,6 +57,7 @@ impl Scope<'_> {
             // p4c also wraps an expression in another one.
             "expression" if value.get("type").is_some() => self.expr(value)?,
             "expression" => self.operation(value)?,
+            "field" if value.get(0).is_some_and(Json::is_object) => self.chosen_field(value)?,
             "field" => {
                 let f = self.symbols.field_pair(self.place, value)?;
                 if f.kind == FieldKind::Varbit {
@@ -86,6 +87,10 @@ impl Scope<'_> {
             "stack_field" => {
                 let (stack, field) = pair(self.place, value)?;
                 let stack = self.symbols.stack(self.place, stack)?;
+                // p4c writes the whole last element as if it were a field.
+                if field == "last" && self.symbols.stack_field(self.place, stack, field).is_err() {
+                    return Ok(Expr::Header(HeaderSel::Last(stack), self.element_of(stack)));
+                }
                 let (index, field) = self.symbols.stack_field(self.place, stack, field)?;
                 Expr::Num(dynamic(
                     FieldPlace::Of(HeaderSel::Last(stack), index),
@@ -302,15 +307,36 @@ impl Scope<'_> {
         let Expr::Stack(stack) = self.expr(stack)? else {
             return self.invalid("expected a header stack");
         };
-        let typical = self
-            .symbols
+        let sel = HeaderSel::Element(stack, Box::new(self.index(index)?));
+        Ok(Expr::Header(sel, self.element_of(stack)))
+    }
+
+    /// An element of a stack, for looking up fields.
+    fn element_of(&self, stack: StackId) -> HeaderId {
+        self.symbols
             .stacks
             .get(usize::from(stack))
             .and_then(|s| s.headers.first())
             .copied()
-            .unwrap_or(0);
-        let sel = HeaderSel::Element(stack, Box::new(self.index(index)?));
-        Ok(Expr::Header(sel, typical))
+            .unwrap_or(0)
+    }
+
+    /// p4c's form for `stack[index].isValid()`: a field whose header is an
+    /// operation.
+    fn chosen_field(&self, value: &Json) -> Result<Expr, LoadError> {
+        let (Some(header), Some(name)) = (value.get(0), value.get(1).and_then(Json::as_str)) else {
+            return self.invalid("expected a header and a field's name");
+        };
+        let Expr::Header(sel, typical) = self.operation(header)? else {
+            return self.invalid("expected a header before the field's name");
+        };
+        if name == "$valid$" {
+            let valid = Cond::ValidSel(Box::new(sel));
+            return Ok(Expr::Num(Typed::from_bool(valid)));
+        }
+        let (index, field) = self.symbols.field_index(self.place, typical, name)?;
+        let field = self.plain(field)?;
+        Ok(Expr::Num(dynamic(FieldPlace::Of(sel, index), field)))
     }
 
     fn union_element(&self, stack: &Json, index: &Json) -> Result<Expr, LoadError> {

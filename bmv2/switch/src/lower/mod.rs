@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::ir::bits::Loc;
 use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire};
-use crate::load::Document;
+use crate::load::{Document, Operand};
 use crate::program::{
     ActionInfo, CounterId, CounterInfo, DigestInfo, HeaderFieldInfo, HeaderInfo, LoadError,
     MeterInfo, ParamInfo, ProfileId, ProfileInfo, Program, RegisterInfo, TableId, TableInfo, Unit,
@@ -52,8 +52,11 @@ struct Builder<'a, 'b> {
 
 /// Lowers a document.
 pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
-    if !doc.extern_instances.is_empty() {
-        return unsupported("extern_instances", "a custom extern");
+    if let Some(e) = doc.extern_instances.first() {
+        return unsupported(
+            format!("extern instance {:?}", e.name),
+            format!("the extern {:?} (no modules can be loaded)", e.kind),
+        );
     }
     let mut symbols = Symbols::build(doc)?;
     let (counters, direct_counters) = counters(doc, &mut symbols)?;
@@ -391,13 +394,12 @@ fn checksums(
     Ok((verify, update))
 }
 
-fn list_fields(
+fn list_fields<'a>(
     symbols: &Symbols,
     place: &str,
-    list: &crate::load::FieldList,
+    elements: impl Iterator<Item = &'a Operand>,
 ) -> Result<Vec<ir::Field>, LoadError> {
-    list.elements
-        .iter()
+    elements
         .map(|o| {
             if o.kind != "field" {
                 return unsupported(place, format!("an element of type {:?}", o.kind));
@@ -415,9 +417,11 @@ fn field_lists(doc: &Document, symbols: &Symbols) -> Result<Vec<FieldList>, Load
     doc.field_lists
         .iter()
         .map(|l| {
+            // Of a constant, nothing is copied.
+            let fields = l.elements.iter().filter(|o| o.kind != "hexstr");
             Ok(FieldList {
                 id: l.id,
-                fields: list_fields(symbols, &format!("field list {}", l.id), l)?,
+                fields: list_fields(symbols, &format!("field list {}", l.id), fields)?,
             })
         })
         .collect()
@@ -428,7 +432,8 @@ type Digests = (Vec<Vec<ir::Field>>, Vec<DigestInfo>);
 fn digests(doc: &Document, symbols: &Symbols) -> Result<Digests, LoadError> {
     let (mut lists, mut infos) = (Vec::new(), Vec::new());
     for l in &doc.learn_lists {
-        let fields = list_fields(symbols, &format!("learn list {:?}", l.name), l)?;
+        let place = format!("learn list {:?}", l.name);
+        let fields = list_fields(symbols, &place, l.elements.iter())?;
         infos.push(DigestInfo {
             name: l.name.clone(),
             json_id: l.id,

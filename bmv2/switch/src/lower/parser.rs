@@ -173,10 +173,8 @@ impl Parsers<'_, '_> {
                     Ok(p) => p,
                     Err(e) => return invalid(place, e.to_string()),
                 };
-                if p.op.starts_with("_jump") {
-                    return unsupported(place, "a jump in a parser");
-                }
-                ParserOp::Primitive(Box::new(self.actions.primitive(place, &[], &p, 0)?))
+                // It stands alone: a jump can only go to itself or beyond.
+                ParserOp::Primitive(Box::new(self.actions.primitive(place, &[], &p, 1)?))
             }
             other => return unsupported(place, format!("the parser operation {other:?}")),
         })

@@ -8,4 +8,5 @@ mod expressions;
 mod externs;
 mod gateway;
 mod gateway_path;
+mod loading;
 mod tables;
