@@ -64,6 +64,8 @@ pub enum TraceEvent {
     Table {
         /// Its name.
         name: String,
+        /// What was looked up: the value of each key field in hexadecimal.
+        key: Vec<(String, String)>,
         /// The entry that matched; `None` on a miss.
         entry: Option<Box<EntryState>>,
     },

@@ -4,8 +4,8 @@
 //! `tests/schema.rs`. Beside the generated [`p4`] and [`google`] modules the
 //! crate has what both ends of the protocol need: [`bytestring`] for values,
 //! [`entry`] to build and take apart entries,
-//! [`status`] for the outcome of each update, and [`p4info`] to read the file
-//! that the P4 compiler writes.
+//! [`status`] for the outcome of each update, [`p4info`] to read the file that the
+//! P4 compiler writes, and [`write_text`] for entries kept in a file.
 
 pub mod bytestring;
 mod election;
@@ -13,6 +13,7 @@ pub mod entry;
 mod generated;
 pub mod p4info;
 pub mod status;
+pub mod write_text;
 
 pub use generated::{google, p4};
 

@@ -1,20 +1,23 @@
 //! The program around the switch: command line, start and stop.
 
 mod http;
+mod load;
 mod options;
+mod stf;
 mod tls;
+mod trace;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use clap::Parser as _;
 use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
 use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec};
-use softswitch::{Program, Switch, SwitchConfig};
+use softswitch::{Switch, SwitchConfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -25,9 +28,43 @@ use options::Options;
 /// How long open calls may take to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Exit code when a subcommand could not do what it was asked.
+const FAILED: u8 = 2;
+
+/// Runs what the command line asks for. A file with the name of a subcommand
+/// is still a program when it is written as a path (`./run`).
+pub(crate) fn run() -> ExitCode {
+    let mut args: Vec<_> = std::env::args_os().collect();
+    let word = args.get(1).and_then(|arg| arg.to_str()).map(str::to_owned);
+    let result = match word.as_deref() {
+        Some("stf") => {
+            args.remove(1);
+            stf::run(&stf::Options::parse_from(args))
+        }
+        Some("trace") => {
+            args.remove(1);
+            trace::run(&trace::Options::parse_from(args))
+        }
+        Some("run") => {
+            args.remove(1);
+            switch(Options::for_run(args))
+        }
+        _ => switch(Options::from_args(args)),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("softswitch: {error:#}");
+            match word.as_deref() {
+                Some("stf" | "trace") => ExitCode::from(FAILED),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
 /// Runs the switch until SIGTERM or SIGINT.
-pub(crate) fn run() -> anyhow::Result<()> {
-    let options = Options::from_args();
+fn switch(options: Options) -> anyhow::Result<ExitCode> {
     init_log(&options)?;
     let notes = options.ignored.notes().into_iter();
     for note in notes.chain(options.tls.notes()) {
@@ -50,7 +87,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the threads for P4Runtime")?
-        .block_on(serve(options))
+        .block_on(serve(options))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn serve(options: Options) -> anyhow::Result<()> {
@@ -77,7 +115,13 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     };
     let server = P4RuntimeServer::new(config, &switch, clock).context("cannot start a thread")?;
     let server = Arc::new(server);
-    load(&options, &switch, &server)?;
+    if let Some(program) = &options.program {
+        load::install(program, options.p4info.as_deref(), &switch, &server)?;
+    }
+    if let Some(entries) = &options.entries {
+        let count = load::entries(entries, &switch, &server, options.p4info.is_some())?;
+        tracing::info!(count, file = %entries.display(), "entries loaded");
+    }
 
     // Everything that can fail comes before the first packet is taken.
     let grpc = listen(options.grpc_server_addr, "--grpc-server-addr").await?;
@@ -140,30 +184,6 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let _ = tokio::time::timeout(GRACE, serving).await;
     plane.stop();
     Ok(())
-}
-
-/// Loads the program of the command line, with its P4Info if there is one.
-fn load(options: &Options, switch: &Switch, server: &P4RuntimeServer) -> anyhow::Result<()> {
-    let Some(path) = &options.program else {
-        return Ok(());
-    };
-    let json = std::fs::read(path)
-        .with_context(|| format!("cannot read the program {}", path.display()))?;
-    match &options.p4info {
-        Some(p4info) => server
-            .preload(ForwardingPipelineConfig {
-                p4info: Some(p4runtime_proto::p4info::read(Path::new(p4info))?),
-                p4_device_config: json,
-                cookie: None,
-            })
-            .with_context(|| format!("cannot use {} with {}", path.display(), p4info.display())),
-        None => {
-            let program = Program::load(&json)
-                .with_context(|| format!("cannot load the program {}", path.display()))?;
-            switch.install(program);
-            Ok(())
-        }
-    }
 }
 
 async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {

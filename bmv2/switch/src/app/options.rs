@@ -1,10 +1,11 @@
 //! The command line: that of `simple_switch_grpc`, and our own options.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::tls::TlsOptions;
 
@@ -13,6 +14,10 @@ use super::tls::TlsOptions;
 /// It takes the command line of simple_switch_grpc: options of the target may
 /// follow a `--`. Options that have no meaning here are accepted with a note.
 #[derive(Debug, Parser)]
+///
+/// Other commands, each with --help of its own: `softswitch run` loads a
+/// program and entries and runs, `softswitch stf` runs a test, `softswitch
+/// trace` prints a packet's path.
 #[command(name = "softswitch", version)]
 pub(crate) struct Options {
     /// The program: the JSON that p4c-bm2-ss wrote.
@@ -31,6 +36,12 @@ pub(crate) struct Options {
     /// push a pipeline before it can read or write.
     #[arg(long, value_name = "FILE", requires = "program")]
     pub(crate) p4info: Option<PathBuf>,
+
+    /// Entries to start with: a p4.v1.WriteRequest in protobuf text format
+    /// (needs --p4info), STF's add and setdefault lines, or the commands of
+    /// simple_switch_CLI.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub(crate) entries: Option<PathBuf>,
 
     /// The P4Runtime device id.
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -231,15 +242,26 @@ impl Ignored {
 
 impl Options {
     /// Parses the command line; target options may stand behind a `--`.
-    pub(crate) fn from_args() -> Self {
-        Self::parse_from(without_separator(std::env::args()))
+    pub(crate) fn from_args(args: Vec<OsString>) -> Self {
+        Self::parse_from(without_separator(args))
+    }
+
+    /// Parses the arguments of `softswitch run`: the same, with a program.
+    pub(crate) fn for_run(args: Vec<OsString>) -> Self {
+        let command = Self::command()
+            .name("softswitch run")
+            .bin_name("softswitch run")
+            .about("Run a program, with entries from a file")
+            .long_about(None)
+            .mut_arg("program", |arg| arg.required(true))
+            .mut_arg("no_p4", |arg| arg.hide(true));
+        let parsed = command.get_matches_from(without_separator(args));
+        Self::from_arg_matches(&parsed).unwrap_or_else(|error| error.exit())
     }
 }
 
-fn without_separator(args: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
-    let mut seen = false;
-    args.filter(move |arg| seen || !std::mem::replace(&mut seen, arg == "--"))
-        .filter(|arg| arg != "--")
+fn without_separator(args: Vec<OsString>) -> impl Iterator<Item = OsString> {
+    args.into_iter().filter(|arg| arg != "--")
 }
 
 /// A port on an interface, as `1@veth0`.
@@ -276,7 +298,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options, clap::Error> {
-        let args = line.split_whitespace().map(str::to_owned);
+        let args = line.split_whitespace().map(OsString::from).collect();
         Options::try_parse_from(without_separator(args))
     }
 

@@ -6,6 +6,7 @@ use super::{Env, State, action, calc};
 use crate::control::ActionCall;
 use crate::ir::{Node, NodeId};
 use crate::program::{ActionId, Program, TableId};
+use crate::tables::key::gather;
 use crate::tables::{Kind, unpack_call};
 use crate::trace::{TraceEvent, Tracer};
 
@@ -82,6 +83,12 @@ fn table<T: Tracer>(
                 .tables
                 .get(id as usize)
                 .map_or_else(String::new, |t| t.name.clone()),
+            key: ir
+                .layout
+                .fields
+                .iter()
+                .map(|f| (f.name.clone(), hex(&gather(f, &st.key))))
+                .collect(),
             entry: found,
         });
     }

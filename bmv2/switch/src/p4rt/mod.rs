@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use p4runtime_proto::MAX_MESSAGE_BYTES;
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Update};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tonic::transport::server::TcpIncoming;
@@ -128,6 +128,29 @@ impl P4RuntimeServer {
         self.server
             .preload(config)
             .map_err(|fault| PipelineError(fault.message))
+    }
+
+    /// Carries out updates as a Write with CONTINUE_ON_ERROR would, whoever is
+    /// primary: how entries of a file come in before the first controller.
+    ///
+    /// # Errors
+    /// For each update that was refused: its position and why. Position 0
+    /// with no pipeline.
+    pub fn preload_updates(&self, updates: Vec<Update>) -> Result<(), Vec<(usize, PipelineError)>> {
+        let outcomes = self
+            .server
+            .preload_updates(updates)
+            .unwrap_or_else(|fault| vec![Err(fault)]);
+        let failed: Vec<_> = outcomes
+            .into_iter()
+            .enumerate()
+            .filter_map(|(i, outcome)| Some((i, PipelineError(outcome.err()?.message))))
+            .collect();
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(failed)
+        }
     }
 
     /// Packets, digests and notices lost because a controller was too slow.

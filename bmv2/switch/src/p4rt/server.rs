@@ -205,6 +205,13 @@ impl Server {
         Ok(())
     }
 
+    /// Carries out updates from the command line.
+    pub(super) fn preload_updates(&self, updates: Vec<p4::Update>) -> Outcome<Vec<Outcome<()>>> {
+        let mut control = self.control.write();
+        let target = control.facing_mut().ok_or_else(no_pipeline)?;
+        Ok(write::execute(target, self.clock.now(), updates))
+    }
+
     fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
         self.switch.install(program);
         let mut target = Target::new(Arc::clone(&self.switch), Arc::new(pipeline));

@@ -1,4 +1,4 @@
-//! The STF language: one command a line.
+//! The STF language, and bmv2's shell commands: one command a line.
 
 /// A statement and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,23 +78,32 @@ pub(crate) enum Command {
 }
 
 /// Commands that are passed on as words.
-const DIRECT: [&str; 16] = [
+const DIRECT: [&str; 25] = [
+    "act_prof_add_member_to_group",
+    "act_prof_create_group",
+    "act_prof_create_member",
+    "counter_read",
+    "counter_write",
+    "mc_mgrp_create",
+    "mc_node_associate",
+    "mc_node_create",
+    "mc_node_update",
+    "meter_array_set_rates",
+    "meter_get_rates",
+    "meter_set_rates",
     "mirroring_add",
     "mirroring_add_mc",
     "mirroring_delete",
     "mirroring_get",
-    "mc_mgrp_create",
-    "mc_node_create",
-    "mc_node_update",
-    "mc_node_associate",
-    "counter_read",
-    "counter_write",
     "register_read",
-    "register_write",
     "register_reset",
-    "meter_get_rates",
-    "meter_set_rates",
-    "meter_array_set_rates",
+    "register_write",
+    "table_add",
+    "table_indirect_add",
+    "table_indirect_add_with_group",
+    "table_indirect_set_default",
+    "table_indirect_set_default_with_group",
+    "table_set_default",
 ];
 
 /// Reads a whole test.

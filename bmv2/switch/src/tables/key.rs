@@ -408,7 +408,7 @@ pub(crate) fn bytes_of(value: u64, width: u32) -> Value {
 }
 
 /// A field of a key in words as big-endian bytes.
-fn gather(f: &KeyField, words: &[u64]) -> Value {
+pub(crate) fn gather(f: &KeyField, words: &[u64]) -> Value {
     let mut limbs: SmallVec<[u64; 2]> = SmallVec::from_elem(0, f.width.div_ceil(64) as usize);
     for p in &f.places {
         let bits = (words.get(p.word).copied().unwrap_or(0) >> p.shift) & mask64(p.width);

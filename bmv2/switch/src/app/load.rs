@@ -1,0 +1,129 @@
+//! What the subcommands read: programs, their P4Info, entries.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use softswitch::p4rt::P4RuntimeServer;
+use softswitch::{Program, Switch, Timestamp, stf};
+
+/// Fields of a `p4.v1.WriteRequest`: a file that begins with one is read as
+/// protobuf text.
+const WRITE_REQUEST: [&str; 6] = [
+    "updates",
+    "device_id",
+    "role",
+    "role_id",
+    "election_id",
+    "atomicity",
+];
+
+/// Reads a text file.
+pub(super) fn text(path: &Path, what: &str) -> anyhow::Result<String> {
+    let bytes =
+        std::fs::read(path).with_context(|| format!("cannot read {what} {}", path.display()))?;
+    String::from_utf8(bytes)
+        .map_err(|_| anyhow!("cannot read {what} {}: it is not text", path.display()))
+}
+
+/// Loads a program from its JSON.
+pub(super) fn program(path: &Path) -> anyhow::Result<Program> {
+    Program::load(&json(path)?)
+        .with_context(|| format!("cannot load the program {}", path.display()))
+}
+
+/// Makes a program the running one, with its P4Info if there is one.
+pub(super) fn install(
+    path: &Path,
+    p4info: Option<&Path>,
+    switch: &Switch,
+    server: &P4RuntimeServer,
+) -> anyhow::Result<()> {
+    let Some(p4info) = p4info else {
+        switch.install(program(path)?);
+        return Ok(());
+    };
+    server
+        .preload(ForwardingPipelineConfig {
+            p4info: Some(p4runtime_proto::p4info::read(p4info)?),
+            p4_device_config: json(path)?,
+            cookie: None,
+        })
+        .with_context(|| format!("cannot use {} with {}", path.display(), p4info.display()))
+}
+
+fn json(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read the program {}", path.display()))
+}
+
+/// Brings the entries of a file into the switch: a WriteRequest in protobuf
+/// text format, or lines. Returns how many there were.
+pub(super) fn entries(
+    path: &Path,
+    switch: &Arc<Switch>,
+    server: &P4RuntimeServer,
+    has_p4info: bool,
+) -> anyhow::Result<usize> {
+    let text = text(path, "the entries")?;
+    if !is_write_request(&text) {
+        let log = |line: &str| tracing::info!("{line}");
+        return stf::apply_entries(switch, &text, Timestamp::default(), log)
+            .with_context(|| format!("cannot use the entries in {}", path.display()));
+    }
+    if !has_p4info {
+        bail!(
+            "the entries in {} are a WriteRequest, which refers to objects by the ids of \
+             the P4Info: give it with --p4info",
+            path.display()
+        );
+    }
+    let request = p4runtime_proto::write_text::from_text(&text)
+        .with_context(|| format!("cannot read the entries in {}", path.display()))?;
+    let count = request.updates.len();
+    server.preload_updates(request.updates).map_err(|failed| {
+        let lines: Vec<_> = failed
+            .iter()
+            .map(|(i, error)| format!("\n  updates[{i}]: {error}"))
+            .collect();
+        anyhow!(
+            "{} of {count} updates in {} were refused:{}",
+            failed.len(),
+            path.display(),
+            lines.concat()
+        )
+    })?;
+    Ok(count)
+}
+
+fn is_write_request(text: &str) -> bool {
+    text.lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .is_some_and(|line| {
+            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let (word, rest) = line.split_at(end.unwrap_or(line.len()));
+            // A line of the other formats goes on with a name.
+            WRITE_REQUEST.contains(&word)
+                && matches!(
+                    rest.trim_start().chars().next(),
+                    None | Some('{' | ':' | '<')
+                )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_write_request;
+
+    #[test]
+    fn formats_are_told_apart() {
+        assert!(is_write_request("# x\n\nupdates {\n"));
+        assert!(is_write_request("device_id: 1"));
+        assert!(is_write_request("updates\n{"));
+        assert!(!is_write_request("add t k:1 a()"));
+        assert!(!is_write_request("table_add t a 1 =>"));
+        assert!(!is_write_request("# updates {\n"));
+        assert!(!is_write_request(""));
+    }
+}

@@ -1,0 +1,71 @@
+//! `softswitch stf`: runs a test and says what became of each expectation.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use softswitch::stf::{self, Subject};
+
+use super::load;
+use super::trace::hex;
+
+/// Run an STF test (p4c's "simple test framework") against a program, in
+/// memory.
+///
+/// Exit code: 0 if everything came as expected, 1 if not, 2 if the test could
+/// not be read or carried out.
+#[derive(Debug, Parser)]
+#[command(name = "softswitch stf", bin_name = "softswitch stf", version)]
+pub(super) struct Options {
+    /// The program: the JSON that p4c-bm2-ss wrote.
+    #[arg(value_name = "JSON")]
+    program: PathBuf,
+
+    /// The test.
+    #[arg(value_name = "TEST")]
+    test: PathBuf,
+
+    /// Say nothing of expectations that were met.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let program = load::program(&options.program)?;
+    let test = load::text(&options.test, "the test")?;
+    let report = stf::check(program, &test, |line| println!("{line}"))
+        .with_context(|| format!("cannot carry out {}", options.test.display()))?;
+    let mut met = 0;
+    for e in &report.expectations {
+        let subject = match &e.subject {
+            Subject::Packet(port) => format!("port {port}"),
+            Subject::Counter(name) => format!("counter {name}"),
+        };
+        match &e.failure {
+            None => {
+                met += 1;
+                if !options.quiet {
+                    println!("ok      line {:<4} {subject}", e.line);
+                }
+            }
+            Some(what) => println!("FAILED  line {:<4} {subject}: {what}", e.line),
+        }
+    }
+    for (port, packet) in &report.unexpected {
+        println!(
+            "FAILED            port {port}: nothing expects {}",
+            hex(packet)
+        );
+    }
+    println!(
+        "{met} of {} expectations met, {} unexpected packets",
+        report.expectations.len(),
+        report.unexpected.len()
+    );
+    Ok(if report.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
