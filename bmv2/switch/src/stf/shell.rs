@@ -212,7 +212,7 @@ impl Setup<'_> {
                     .map(|&member| GroupMember {
                         member,
                         weight: 1,
-                        active: true,
+                        watch_port: None,
                     })
                     .collect();
                 let group = Group { id, members };
