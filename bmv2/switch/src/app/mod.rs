@@ -95,6 +95,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let switch = Switch::new(SwitchConfig {
         cpu_port: options.cpu_port,
         drop_port: options.drop_port,
+        priority_queues: options.priority_queues,
         ..SwitchConfig::default()
     });
     let clock = Clock::start();

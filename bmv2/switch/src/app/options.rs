@@ -60,6 +60,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 511, value_name = "N", value_parser = clap::value_parser!(u16).range(..512))]
     pub(crate) drop_port: u16,
 
+    /// Egress queues of a port: packets whose priority is not below this are
+    /// dropped. With more than one, those of a burst leave by priority.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) priority_queues: u8,
+
     /// Behave as bmv2 does where it deviates from the P4Runtime specification.
     #[arg(long)]
     pub(crate) compat: bool,
@@ -134,8 +139,6 @@ pub(crate) struct Ignored {
     #[arg(long, value_name = "ADDR", hide_short_help = true)]
     dp_grpc_server_addr: Option<String>,
     #[arg(long, value_name = "N", hide_short_help = true)]
-    priority_queues: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
     max_mc_groups: Option<String>,
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_l1_entries: Option<String>,
@@ -203,11 +206,6 @@ impl Ignored {
                 "--dp-grpc-server-addr",
                 self.dp_grpc_server_addr.is_some(),
                 "packets come from interfaces only",
-            ),
-            (
-                "--priority-queues",
-                self.priority_queues.is_some(),
-                "packets are not queued by priority",
             ),
             (
                 "--max-mc-groups",
@@ -332,6 +330,9 @@ mod tests {
         assert_eq!(options.program, Some("prog.json".into()));
         let defaults = (options.device_id, options.drop_port);
         assert_eq!(defaults, (0, 511));
+        assert_eq!(options.priority_queues, 1);
+        let options = parse("softswitch --no-p4 -- --priority-queues 8").unwrap();
+        assert_eq!(options.priority_queues, 8);
     }
 
     #[test]
@@ -342,6 +343,7 @@ mod tests {
             "s -i 1@",
             "s --cpu-port 0",
             "s --cpu-port 512",
+            "s --priority-queues 0",
             "s --p4info x",
             "s --no-such-option",
         ] {

@@ -216,6 +216,7 @@ impl WorkerLoop {
             packets += queue.receive(BURST, |packet| {
                 burst.process(*port, packet, &mut |output| deliver(tx, shared, &output));
             });
+            burst.finish(&mut |output| deliver(tx, shared, &output));
         }
         self.tx.flush();
         packets
@@ -242,6 +243,7 @@ impl WorkerLoop {
             burst.process(port, &packet, &mut |output| deliver(tx, shared, &output));
             packets += 1;
         }
+        burst.finish(&mut |output| deliver(tx, shared, &output));
         packets
     }
 

@@ -50,7 +50,10 @@ pub struct SwitchConfig {
     /// and counted.
     pub digest_queue: usize,
     /// Egress queues of a port. As in bmv2, a packet whose `priority` is not
-    /// below this is dropped; the queues themselves do not reorder here.
+    /// below this is dropped. With more than one, the packets of a burst to a
+    /// port leave by their priority, the highest number first: packets are
+    /// processed to their end one after the other, and longer queues than that
+    /// there are none.
     pub priority_queues: u8,
     /// Seed of v1model's `random`.
     pub seed: u64,

@@ -9,4 +9,6 @@ mod externs;
 mod gateway;
 mod gateway_path;
 mod loading;
+mod queues;
+mod small;
 mod tables;
