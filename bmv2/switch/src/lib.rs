@@ -54,8 +54,8 @@ pub use program::{
     TableId,
 };
 pub use switch::{
-    CloneSession, Digest, DropReason, IdleNotice, MulticastGroup, Output, Replica, Switch,
-    SwitchConfig, SwitchStats, Timestamp,
+    BatchError, CloneSession, Digest, DropReason, IdleNotice, MulticastGroup, Output, Replica,
+    Switch, SwitchConfig, SwitchStats, Timestamp,
 };
 pub use trace::TraceEvent;
 pub use worker::{Burst, Worker};

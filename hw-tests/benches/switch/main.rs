@@ -1,7 +1,8 @@
 //! Packets a second, CPU time a packet, and inserts a second of the switches.
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
-//! `target/bench/switch.json`; an argument names the only target to measure.
+//! `target/bench/switch.json`; an argument names the only target to measure,
+//! or `tables` for softswitch's tables in memory.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -10,9 +11,12 @@
 //! Before anything is timed, frames are compared byte for byte with what must
 //! leave: a switch that forwards fast and wrong is not measured.
 
+mod ask;
 mod inserts;
 mod links;
+mod lookups;
 mod memory;
+mod pause;
 mod report;
 mod traffic;
 
@@ -23,7 +27,11 @@ use serde_json::{Map, Value, json};
 
 fn main() -> Result<()> {
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    if only.as_deref() == Some("tables") {
+        return tables().map(|_| ());
+    }
     let mut targets = Map::new();
+    let tables = tables().context("tables")?;
     let memory = memory::measure().context("in memory")?;
     for target in Target::ALL {
         let name = target.to_string();
@@ -39,11 +47,21 @@ fn main() -> Result<()> {
         };
         targets.insert(name, measured);
     }
-    let result = report::result(memory, targets);
+    let result = report::result(memory, tables, targets);
     report::print(&result);
-    let path = report::write(&result)?;
+    let path = report::write("switch", &result)?;
     println!("written to {}", path.display());
     Ok(())
+}
+
+/// Look-ups and inserts within this process.
+fn tables() -> Result<Value> {
+    let tables = json!({
+        "lookups_10000_entries": lookups::measure().context("look-ups")?,
+        "a_million_inserts": pause::measure().context("pauses")?,
+    });
+    report::write("switch-tables", &tables)?;
+    Ok(tables)
 }
 
 fn missing(target: Target) -> Option<String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::traffic;
 
 /// Everything, with the conditions and the ratios between the targets.
-pub fn result(memory: Value, targets: Map<String, Value>) -> Value {
+pub fn result(memory: Value, tables: Value, targets: Map<String, Value>) -> Value {
     let ours = targets.get("softswitch");
     let theirs = targets.get("bmv2");
     let ratio = |over: Option<f64>, under: Option<f64>| {
@@ -56,6 +56,7 @@ pub fn result(memory: Value, targets: Map<String, Value>) -> Value {
         "what": "gateway.json, flow-hit path, softswitch beside simple_switch_grpc",
         "conditions": conditions(),
         "memory_ns_per_packet": memory,
+        "tables_in_memory": tables,
         "targets": targets,
         "ratios_softswitch_to_bmv2": ratios,
     })
@@ -82,8 +83,8 @@ fn conditions() -> Value {
     })
 }
 
-/// Writes `target/bench/switch.json`.
-pub fn write(result: &Value) -> Result<PathBuf> {
+/// Writes a file of this name in `target/bench`.
+pub fn write(name: &str, result: &Value) -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own
         .ancestors()
@@ -91,7 +92,7 @@ pub fn write(result: &Value) -> Result<PathBuf> {
         .context("this program is not in a target directory")?
         .join("bench");
     std::fs::create_dir_all(&folder)?;
-    let path = folder.join("switch.json");
+    let path = folder.join(format!("{name}.json"));
     std::fs::write(&path, serde_json::to_string_pretty(result)?)
         .with_context(|| format!("can't write {}", path.display()))?;
     Ok(path)

@@ -63,9 +63,7 @@ mod tests {
             panic!("{entity:?}");
         };
         assert_eq!((entry.table_id, entry.priority), (7, 2));
-        let wanted = crate::p4::v1::field_match::Exact {
-            value: vec![10, 0],
-        };
+        let wanted = crate::p4::v1::field_match::Exact { value: vec![10, 0] };
         assert_eq!(
             entry.r#match[0].field_match_type,
             Some(crate::p4::v1::field_match::FieldMatchType::Exact(wanted))

@@ -202,17 +202,12 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
 
 /// Inserts the program's own entries once, so that a bad one is found now.
 fn check_entries(program: &Program) -> Result<(), LoadError> {
-    let mut tables = crate::tables::Tables::new(program, crate::switch::Timestamp::default());
+    let tables = crate::tables::Tables::new(program);
     for (id, info) in program.tables.iter().enumerate() {
         let id = TableId(u32::try_from(id).unwrap_or(u32::MAX));
         let wanted = program.entries.iter().filter(|(t, _)| *t == id).count() as u64;
         if tables.count(id).unwrap_or(0) == wanted {
             continue;
-        }
-        for (t, entry) in program.entries.iter().filter(|(t, _)| *t == id) {
-            // The first one that cannot be there twice for another reason
-            // than being there.
-            let _ = tables.delete(program, *t, &entry.key);
         }
         return invalid(
             format!("table {:?}", info.name),

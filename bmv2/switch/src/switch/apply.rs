@@ -6,8 +6,8 @@ use crate::ir::bits::mask64;
 use crate::meters::MeterArray;
 use crate::program::{ProfileId, Program};
 use crate::registers::RegisterArray;
-use crate::tables::Tables;
 use crate::tables::key::{check_width, chunk};
+use crate::tables::{Log, Prepared, Tables};
 
 use super::{Pipeline, Timestamp};
 
@@ -123,19 +123,36 @@ pub(super) fn vset_member(
     Ok(words)
 }
 
-pub(super) fn apply_one(
+/// Carries out a prepared operation.
+pub(super) fn publish(
     p: &Pipeline,
     tables: &mut Tables,
-    op: &TableOp,
+    op: &Prepared<'_>,
     now: Timestamp,
+    log: &mut Log,
 ) -> Result<(), TableError> {
     let program = &*p.program;
     match op {
-        TableOp::Insert { table, entry } => tables.insert(program, *table, entry, now, false),
-        TableOp::Modify { table, entry } => tables.modify(program, *table, entry, now),
-        TableOp::Delete { table, key } => tables.delete(program, *table, key),
-        TableOp::SetDefault { table, action } => tables.set_default(program, *table, action),
-        TableOp::ResetDefault { table } => tables.reset_default(program, *table),
+        Prepared::Insert(new) => tables.insert(program, new, now, log),
+        Prepared::Modify(new) => tables.modify(program, new, now, log),
+        Prepared::Delete(table, key, allowed) => tables.delete(program, *table, key, allowed, log),
+        Prepared::Other(op) => other(p, tables, op, log),
+    }
+}
+
+/// Operations on anything but entries.
+pub(super) fn other(
+    p: &Pipeline,
+    tables: &mut Tables,
+    op: &TableOp,
+    log: &mut Log,
+) -> Result<(), TableError> {
+    let program = &*p.program;
+    match op {
+        // Prepared, so they never come here.
+        TableOp::Insert { .. } | TableOp::Modify { .. } | TableOp::Delete { .. } => Ok(()),
+        TableOp::SetDefault { table, action } => tables.set_default(program, *table, action, log),
+        TableOp::ResetDefault { table } => tables.reset_default(program, *table, log),
         TableOp::InsertMember { profile, member } => {
             let slot = Tables::member_slot(program, profile.0, &member.call)?;
             tables

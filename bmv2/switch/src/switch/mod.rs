@@ -1,6 +1,7 @@
 //! The switch: a running pipeline and its state.
 
 mod apply;
+mod atomic;
 pub(crate) mod port_state;
 mod types;
 
@@ -8,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 
 use crate::control::{
     CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch, Group, Member,
@@ -19,21 +20,23 @@ use crate::meters::MeterArray;
 use crate::program::{ProfileId, Program, RegisterId, TableId};
 use crate::registers::{RegisterArray, Registers};
 use crate::replication::Replication;
-use crate::tables::Tables;
+use crate::tables::{Log, Tables, prepare};
 use crate::worker::Worker;
-use apply::{apply_one, indices, vset_member};
+use apply::{indices, publish, vset_member};
+pub use atomic::BatchError;
 use port_state::PortsDown;
 pub use types::{
     CloneSession, Digest, DropReason, IdleNotice, MAX_PACKET, MulticastGroup, Output, Replica,
     SwitchConfig, SwitchStats, Timestamp,
 };
 
-/// Operations that one hold of the table lock carries out at most.
+/// Operations that one hold of the table lock carries out at most: some tens
+/// of microseconds.
 const PIECE: usize = 64;
 /// Groups of a selector that one hold of the table lock chooses anew at most.
 const GROUPS: usize = 1024;
-/// Slots that one hold of the table lock looks at in a sweep.
-const SWEEP: u32 = 4096;
+/// Entries that one hold of the table lock reads at most.
+const READ: usize = 64;
 /// Time between two sweeps of a table.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -41,7 +44,10 @@ const SWEEP_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) program: Arc<Program>,
+    /// Workers read them for a burst. Whoever changes them goes through
+    /// [`Pipeline::writer`].
     pub(crate) tables: RwLock<Tables>,
+    writers: Mutex<()>,
     pub(crate) counters: Vec<CounterArray>,
     pub(crate) meters: Vec<MeterArray>,
     pub(crate) registers: Registers,
@@ -49,10 +55,11 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     fn new(program: Program, down: PortsDown) -> Self {
-        let mut tables = Tables::new(&program, Timestamp::default());
+        let mut tables = Tables::new(&program);
         tables.set_ports_down(down);
         Self {
             tables: RwLock::new(tables),
+            writers: Mutex::new(()),
             counters: program
                 .counters
                 .iter()
@@ -73,18 +80,63 @@ impl Pipeline {
             program: Arc::new(program),
         }
     }
+
+    /// The right to change tables, for one at a time. Writers wait for each
+    /// other here and not at the tables' lock, where packets would wait behind
+    /// them.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer {
+            pipeline: self,
+            _turn: self.writers.lock(),
+        }
+    }
+}
+
+/// The one who may change tables.
+pub(crate) struct Writer<'p> {
+    pipeline: &'p Pipeline,
+    _turn: MutexGuard<'p, ()>,
+}
+
+impl Writer<'_> {
+    /// Changes tables while packets wait: keep it short.
+    pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut Tables) -> R) -> R {
+        let mut tables = self.pipeline.tables.write();
+        let result = change(&mut tables);
+        // To those that wait: taking the lock again at once would starve them
+        // for as long as the lock allows, half a millisecond.
+        RwLockWriteGuard::unlock_fair(tables);
+        result
+    }
+
+    /// Builds indexes anew that have changed much. Packets wait only while
+    /// the new one is put in place.
+    fn mend(&mut self) {
+        loop {
+            let (table, rebuilt) = {
+                let tables = self.pipeline.tables.read();
+                let Some(table) = tables.worn() else { return };
+                (table, tables.rebuild(table))
+            };
+            let Some(mut index) = rebuilt else { return };
+            self.change(|tables| tables.replace_index(table, &mut index));
+        }
+    }
 }
 
 impl Pipeline {
     /// Chooses anew in the groups with members that watch a port whose state
     /// has changed. In pieces, so that workers never wait long.
     fn set_ports_down(&self, down: PortsDown) {
-        let stale = self.tables.write().set_ports_down(down);
+        let mut writer = self.writer();
+        let stale = writer.change(|tables| tables.set_ports_down(down));
         for (profile, groups) in (0..).zip(stale) {
             for piece in groups.chunks(GROUPS) {
-                if let Ok(p) = self.tables.write().profile_mut(profile) {
-                    p.choose_anew(piece);
-                }
+                writer.change(|tables| {
+                    if let Ok(p) = tables.profile_mut(profile) {
+                        p.choose_anew(piece);
+                    }
+                });
             }
         }
     }
@@ -235,11 +287,19 @@ impl Switch {
         let Ok(p) = self.current() else {
             return ops.iter().map(|_| Err(TableError::NoPipeline)).collect();
         };
+        let mut writer = p.writer();
         let mut results = Vec::with_capacity(ops.len());
         for piece in ops.chunks(PIECE) {
-            let mut tables = p.tables.write();
-            results.extend(piece.iter().map(|op| apply_one(&p, &mut tables, op, now)));
+            let prepared: Vec<_> = piece.iter().map(|op| prepare(&p.program, op)).collect();
+            let mut log = Log::off();
+            writer.change(|tables| {
+                results.extend(prepared.iter().map(|op| match op {
+                    Ok(op) => publish(&p, tables, op, now, &mut log),
+                    Err(error) => Err(error.clone()),
+                }));
+            });
         }
+        writer.mend();
         results
     }
 
@@ -272,7 +332,7 @@ impl Switch {
     ) -> Result<(Vec<EntryState>, Option<ReadCursor>), TableError> {
         let p = self.current()?;
         let tables = p.tables.read();
-        let (entries, next) = tables.read(&p.program, table, from.0, max, now)?;
+        let (entries, next) = tables.read(&p.program, table, from.0, max.min(READ), now)?;
         Ok((entries, next.map(ReadCursor)))
     }
 
@@ -396,9 +456,11 @@ impl Switch {
             .iter()
             .map(|m| vset_member(&info.name, &info.fields, m))
             .collect::<Result<Vec<_>, _>>()?;
-        if let Some(s) = p.tables.write().vsets.get_mut(set as usize) {
-            *s = packed;
-        }
+        p.writer().change(|tables| {
+            if let Some(s) = tables.vsets.get_mut(set as usize) {
+                *s = packed;
+            }
+        });
         Ok(())
     }
 
@@ -483,16 +545,13 @@ impl Switch {
                 continue;
             }
             let table = TableId(u32::try_from(i).unwrap_or(u32::MAX));
-            let mut idle = Vec::new();
             let mut from = Some(0);
             // In pieces: a writer must not wait for a whole million.
             while let Some(at) = from {
-                let (found, next) = p.tables.read().sweep(table, at, SWEEP, now);
-                idle.extend(found);
+                let (entries, next) = p.tables.read().sweep(&p.program, table, at, now);
+                notices.extend(entries.into_iter().map(|entry| IdleNotice { table, entry }));
                 from = next;
             }
-            let entries = p.tables.write().report(&p.program, table, &idle, now);
-            notices.extend(entries.into_iter().map(|entry| IdleNotice { table, entry }));
         }
         notices
     }

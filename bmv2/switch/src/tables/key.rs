@@ -12,6 +12,8 @@ use crate::ir::HeaderId;
 use crate::ir::bits::{Loc, load64, mask64};
 use crate::program::MatchKind;
 
+use super::index::hash_words;
+
 /// Words of a key.
 pub(crate) type Words = SmallVec<[u64; 4]>;
 /// Bounds of range fields.
@@ -77,6 +79,8 @@ pub(crate) struct Encoded {
     pub(crate) bounds: Bounds,
     /// What decides between matches: the priority, or the prefix length.
     pub(crate) rank: i64,
+    /// Hash of the value.
+    pub(crate) hash: u64,
 }
 
 /// Assigns places to fields of the given widths.
@@ -173,6 +177,7 @@ impl KeyLayout {
             mask: SmallVec::from_elem(0, self.words),
             bounds: SmallVec::from_elem((0, u64::MAX), self.ranges.len()),
             rank: i64::from(key.priority),
+            hash: 0,
         };
         for (f, m) in self.fields.iter().zip(&key.fields) {
             self.encode_field(table, f, m, &mut e)?;
@@ -181,6 +186,7 @@ impl KeyLayout {
             *v &= p;
             *m &= p;
         }
+        e.hash = hash_words(e.value.iter().copied());
         Ok(e)
     }
 
@@ -259,10 +265,11 @@ impl KeyLayout {
                 if let Some(b) = f.range.and_then(|r| e.bounds.get_mut(r)) {
                     *b = (low, high);
                 }
-                // A single value is found by hash like any other.
-                if let (true, Some(p)) = (low == high, f.places.first()) {
-                    put(&mut e.value, *p, low);
-                    put(&mut e.mask, *p, mask64(p.width));
+                // What all values of the range have in common helps the index.
+                if let Some(p) = f.places.first() {
+                    let common = mask64(p.width) & !mask64(64 - (low ^ high).leading_zeros());
+                    put(&mut e.value, *p, low & common);
+                    put(&mut e.mask, *p, common);
                 }
             }
             (MatchKind::Range, FieldMatch::Any) => {

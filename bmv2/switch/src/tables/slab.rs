@@ -4,8 +4,7 @@
 //! handed out lowest free first, as bmv2's handles are: ties between entries
 //! of equal priority are decided by the slot.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records in a chunk; growing never moves a record.
@@ -16,7 +15,7 @@ const CHUNK: usize = 512;
 pub(crate) struct Slab {
     stride: usize,
     chunks: Vec<Box<[AtomicU64]>>,
-    free: BinaryHeap<Reverse<u32>>,
+    free: BTreeSet<u32>,
     /// Slots that were ever used.
     top: u32,
     live: u32,
@@ -27,7 +26,7 @@ impl Slab {
         Self {
             stride: stride.max(1),
             chunks: Vec::new(),
-            free: BinaryHeap::new(),
+            free: BTreeSet::new(),
             top: 0,
             live: 0,
         }
@@ -46,7 +45,7 @@ impl Slab {
     /// Takes the lowest free slot; its words are zero.
     pub(crate) fn insert(&mut self) -> u32 {
         self.live += 1;
-        if let Some(Reverse(slot)) = self.free.pop() {
+        if let Some(slot) = self.free.pop_first() {
             return slot;
         }
         let slot = self.top;
@@ -59,13 +58,20 @@ impl Slab {
         slot
     }
 
+    /// Takes a certain slot, which must be free; its words are zero.
+    pub(crate) fn take(&mut self, slot: u32) {
+        if self.free.remove(&slot) {
+            self.live += 1;
+        }
+    }
+
     /// Gives a slot back.
     pub(crate) fn remove(&mut self, slot: u32) {
         for w in self.get(slot) {
             w.store(0, Ordering::Relaxed);
         }
         self.live = self.live.saturating_sub(1);
-        self.free.push(Reverse(slot));
+        self.free.insert(slot);
     }
 
     /// A record; empty for a slot that never was.
@@ -104,6 +110,44 @@ impl Slab {
     }
 }
 
+/// What only some slots have, or what records cannot hold, in chunks like the
+/// records.
+#[derive(Debug)]
+pub(crate) struct Beside<T>(Vec<Option<Box<[T]>>>);
+
+impl<T> Default for Beside<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Default> Beside<T> {
+    /// A slot's own; `None` if nothing was ever put near it.
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> Option<&T> {
+        let chunk = self.0.get(slot as usize / CHUNK)?.as_ref()?;
+        chunk.get(slot as usize % CHUNK)
+    }
+
+    /// A slot's own if its chunk is there.
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        let chunk = self.0.get_mut(slot as usize / CHUNK)?.as_mut()?;
+        chunk.get_mut(slot as usize % CHUNK)
+    }
+
+    /// A slot's own, made if need be.
+    pub(crate) fn make(&mut self, slot: u32) -> Option<&mut T> {
+        let at = slot as usize / CHUNK;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0
+            .get_mut(at)?
+            .get_or_insert_with(|| (0..CHUNK).map(|_| T::default()).collect())
+            .get_mut(slot as usize % CHUNK)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +167,23 @@ mod tests {
             [3, 700, 900, 1500]
         );
         assert_eq!(slab.word(700, 1), 0, "a new record is empty");
+        slab.remove(4);
+        slab.remove(5);
+        slab.take(5);
+        assert_eq!((slab.insert(), slab.len()), (4, 1501));
+    }
+
+    #[test]
+    fn what_is_beside_a_record_needs_no_neighbours() {
+        let mut beside: Beside<u8> = Beside::default();
+        assert_eq!(beside.get(9000), None);
+        assert_eq!(beside.get_mut(9000), None);
+        if let Some(b) = beside.make(9000) {
+            *b = 7;
+        }
+        assert_eq!(
+            [beside.get(9000), beside.get(9001), beside.get(0)],
+            [Some(&7), Some(&0), None]
+        );
     }
 }

@@ -1,14 +1,13 @@
 //! One table: its records, index and default action.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
 use super::index::{Index, Parts};
 use super::key::{Encoded, KeyLayout};
-use super::slab::Slab;
-use crate::control::{CounterValue, TableEntry};
+use super::slab::{Beside, Slab};
+use crate::control::{CounterValue, MeterConfig, TableEntry};
 use crate::meters::Meter;
 use crate::program::{MatchKind, Program};
 use crate::switch::Timestamp;
@@ -23,6 +22,11 @@ pub(crate) enum Kind {
 
 /// An entry's first word: what it does, and with which action or slot.
 pub(super) const LIVE: u64 = 1 << 40;
+/// Beside [`LIVE`]: the last sweep reported it idle.
+pub(super) const REPORTED: u64 = 1 << 41;
+
+/// Cookie and metadata of an entry.
+pub(super) type Extra = (u64, Vec<u8>);
 
 pub(super) fn head(kind: Kind, value: u32) -> u64 {
     LIVE | ((kind as u64) << 32) | u64::from(value)
@@ -68,15 +72,21 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     pub(crate) default: Option<DefaultEntry>,
     pub(super) initial: Option<DefaultEntry>,
-    pub(super) meters: Option<Vec<Meter>>,
+    pub(super) meters: Option<Beside<Meter>>,
     /// Cookies and metadata of the entries that have them.
-    pub(super) extras: HashMap<u32, (u64, Vec<u8>)>,
-    /// Entries reported idle at the last sweep.
-    pub(super) reported: HashSet<u32>,
+    pub(super) extras: Beside<Option<Box<Extra>>>,
+}
+
+/// An entry as it was before an operation.
+#[derive(Debug)]
+pub(crate) struct Before {
+    record: Vec<u64>,
+    extra: Option<Box<Extra>>,
+    meter: Option<MeterConfig>,
 }
 
 /// A resolved entry action: what to store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) kind: Kind,
     pub(super) value: u32,
@@ -94,12 +104,11 @@ impl Table {
                 timed: false,
                 keyed: false,
                 slab: Slab::new(1),
-                index: Index::tuples(),
+                index: Index::tree(0),
                 default: None,
                 initial: None,
                 meters: None,
-                extras: HashMap::new(),
-                reported: HashSet::new(),
+                extras: Beside::default(),
             };
         };
         let words = ir.layout.words;
@@ -118,7 +127,6 @@ impl Table {
             mask: take(if exact { 0 } else { words }),
             rank: take(usize::from(!exact)),
             bounds: take(2 * ir.layout.ranges.len()),
-            words,
             ranges: ir.layout.ranges.len(),
         };
         let widest = info
@@ -143,15 +151,14 @@ impl Table {
             keyed: !info.key.is_empty(),
             slab: Slab::new(at),
             index: if exact {
-                Index::exact(info.size)
+                Index::exact()
             } else {
-                Index::tuples()
+                Index::tree(words)
             },
             default: None,
             initial: None,
-            meters: ir.meter.map(|_| Vec::new()),
-            extras: HashMap::new(),
-            reported: HashSet::new(),
+            meters: ir.meter.map(|_| Beside::default()),
+            extras: Beside::default(),
         }
     }
 
@@ -161,13 +168,12 @@ impl Table {
         &self,
         layout: &KeyLayout,
         key: &[u64],
-        scratch: &mut [u64],
+        _scratch: &mut [u64],
     ) -> Option<u32> {
         if self.slab.len() == 0 {
             return None;
         }
-        self.index
-            .lookup(layout, &self.parts, &self.slab, key, scratch)
+        self.index.lookup(layout, &self.parts, &self.slab, key)
     }
 
     /// Counts a hit, notes its time, and says what the entry does.
@@ -196,7 +202,7 @@ impl Table {
 
     /// The direct meter of an entry.
     pub(crate) fn meter(&self, slot: u32) -> Option<&Meter> {
-        self.meters.as_ref()?.get(slot as usize)
+        self.meters.as_ref()?.get(slot)
     }
 
     pub(super) fn counter(&self, slot: u32) -> CounterValue {
@@ -224,6 +230,7 @@ impl Table {
             } else {
                 self.slab.word(slot, self.parts.rank) as i64
             },
+            hash: 0,
         }
     }
 
@@ -235,18 +242,74 @@ impl Table {
         }
     }
 
+    pub(super) fn store_key(&mut self, slot: u32, e: &Encoded) {
+        for (i, w) in e.value.iter().enumerate() {
+            self.slab.set(slot, self.parts.key + i, *w);
+        }
+        if matches!(self.index, Index::Exact(_)) {
+            return;
+        }
+        for (i, w) in e.mask.iter().enumerate() {
+            self.slab.set(slot, self.parts.mask + i, *w);
+        }
+        self.slab.set(slot, self.parts.rank, e.rank as u64);
+        for (r, (low, high)) in e.bounds.iter().enumerate() {
+            self.slab.set(slot, self.parts.bounds + 2 * r, *low);
+            self.slab.set(slot, self.parts.bounds + 2 * r + 1, *high);
+        }
+    }
+
     pub(super) fn store_extras(&mut self, slot: u32, entry: &TableEntry, now: Timestamp) {
         if self.timed {
             self.slab.set(slot, self.offsets.last_hit, now.as_nanos());
             self.slab
                 .set(slot, self.offsets.timeout, entry.idle_timeout_ns);
-            self.reported.remove(&slot);
         }
         if entry.cookie == 0 && entry.metadata.is_empty() {
-            self.extras.remove(&slot);
-        } else {
-            self.extras
-                .insert(slot, (entry.cookie, entry.metadata.clone()));
+            if let Some(extra) = self.extras.get_mut(slot) {
+                *extra = None;
+            }
+        } else if let Some(extra) = self.extras.make(slot) {
+            *extra = Some(Box::new((entry.cookie, entry.metadata.clone())));
+        }
+    }
+
+    /// Takes an entry out and gives its slot back.
+    pub(super) fn forget(&mut self, slot: u32, key: &Encoded) {
+        self.index.remove(slot, key);
+        self.slab.remove(slot);
+        if let Some(extra) = self.extras.get_mut(slot) {
+            *extra = None;
+        }
+        if let Some(m) = self.meter(slot) {
+            m.configure(None);
+        }
+    }
+
+    /// All that [`Table::restore`] needs.
+    pub(super) fn before(&self, slot: u32) -> Before {
+        Before {
+            record: (0..self.offsets.stride)
+                .map(|i| self.slab.word(slot, i))
+                .collect(),
+            extra: self.extras.get(slot).cloned().flatten(),
+            meter: self.meter(slot).and_then(Meter::config),
+        }
+    }
+
+    /// Makes a record what it was. Its meter, if it was configured since,
+    /// starts with full buckets.
+    pub(super) fn restore(&mut self, slot: u32, before: Before) {
+        for (i, w) in before.record.iter().enumerate() {
+            self.slab.set(slot, i, *w);
+        }
+        if let Some(extra) = self.extras.get_mut(slot) {
+            *extra = before.extra;
+        }
+        if let Some(m) = self.meter(slot)
+            && m.config() != before.meter
+        {
+            m.configure(before.meter);
         }
     }
 }

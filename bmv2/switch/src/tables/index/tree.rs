@@ -1,0 +1,446 @@
+//! The index of all tables that are not exact: a tree of cuts.
+//!
+//! A cut looks at a few neighbouring bits of the key. Entries whose masks
+//! cover these bits are in the child of their value, all others in the cut's
+//! `wild` subtree; so every entry is in exactly one leaf, and adding or
+//! removing it touches one path. A packet's key follows one child and the wild
+//! subtree of each cut, the stronger first; whatever cannot beat what was
+//! found is left out. With prefixes this is a multibit trie, with rules of many
+//! masks a decision tree in the manner of HiCuts (Gupta and McKeown, 1999),
+//! but without copies of wide rules.
+//!
+//! Inserting divides full leaves, nothing else. The tree that grows by this is
+//! deeper than it need be, so [`Tree::rebuild`] makes a better one from time to
+//! time, beside the one in use.
+
+use smallvec::SmallVec;
+
+use super::super::key::Encoded;
+
+/// Entries of a leaf that is not divided.
+const LEAF: usize = 8;
+/// Most bits of a cut.
+const WIDEST: u32 = 8;
+/// Entries that a cut is chosen by.
+const SAMPLE: usize = 128;
+/// Cuts of which the effect on the sample is counted.
+const TRIALS: usize = 6;
+/// A cut must leave fewer than this share of the entries to look at.
+const WORTH: f64 = 0.85;
+/// Trees of more entries are only divided further, not built anew: bounds the
+/// time for which other writers wait.
+const MOST_REBUILT: usize = 1 << 18;
+
+/// What decides between entries, the greater the stronger: the rank, then the
+/// lower slot. It also says which slot.
+fn order(rank: i64, slot: u32) -> u64 {
+    // Ranks are priorities (positive, 31 bits) or prefix lengths.
+    (rank.clamp(0, i64::from(u32::MAX)) as u64) << 32 | u64::from(!slot)
+}
+
+fn slot_of(order: u64) -> u32 {
+    !(order as u32)
+}
+
+/// Entries by value and mask.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: Child,
+    /// Words of a key.
+    words: usize,
+    len: usize,
+    /// Entries when it was last built.
+    built: usize,
+    /// Rises with every change.
+    version: u64,
+}
+
+/// A subtree and the order of its strongest entry; 0 if it is empty.
+#[derive(Debug, Default)]
+struct Child {
+    best: u64,
+    node: Node,
+}
+
+#[derive(Debug)]
+enum Node {
+    /// Entries, the strongest first, each its order and then value and mask by
+    /// word.
+    Leaf(Vec<u64>),
+    Cut(Box<Cut>),
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::Leaf(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+struct Cut {
+    place: Window,
+    wild: Child,
+    children: Box<[Child]>,
+}
+
+/// `width` bits from `shift` on of a word.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    word: usize,
+    shift: u32,
+    width: u32,
+}
+
+impl Window {
+    fn ones(self) -> u64 {
+        (1 << self.width) - 1
+    }
+
+    #[inline(always)]
+    fn of(self, word: u64) -> usize {
+        ((word >> self.shift) & self.ones()) as usize
+    }
+
+    /// The child of an entry (order, then value and mask by word); `None` if
+    /// its mask does not cover the window.
+    fn child(self, rule: &[u64]) -> Option<usize> {
+        let (value, mask) = (
+            rule.get(1 + 2 * self.word).copied().unwrap_or(0),
+            rule.get(2 + 2 * self.word).copied().unwrap_or(0),
+        );
+        (self.of(mask) as u64 == self.ones()).then(|| self.of(value))
+    }
+}
+
+impl Child {
+    fn refresh(&mut self) {
+        self.best = match &self.node {
+            Node::Leaf(rules) => rules.first().copied().unwrap_or(0),
+            Node::Cut(c) => c
+                .children
+                .iter()
+                .map(|c| c.best)
+                .fold(c.wild.best, u64::max),
+        };
+    }
+}
+
+impl Cut {
+    fn child_mut(&mut self, rule: &[u64]) -> Option<&mut Child> {
+        match self.place.child(rule) {
+            Some(at) => self.children.get_mut(at),
+            None => Some(&mut self.wild),
+        }
+    }
+}
+
+/// An entry as leaves hold it.
+fn rule(e: &Encoded, order: u64) -> SmallVec<[u64; 9]> {
+    let mut rule = SmallVec::with_capacity(1 + 2 * e.value.len());
+    rule.push(order);
+    for (v, m) in e.value.iter().zip(&e.mask) {
+        rule.extend([*v, *m]);
+    }
+    rule
+}
+
+impl Tree {
+    pub(super) fn new(words: usize) -> Self {
+        Self {
+            root: Child::default(),
+            words,
+            len: 0,
+            built: 0,
+            version: 0,
+        }
+    }
+
+    /// The strongest entry that a packet's key matches and `fits` accepts.
+    #[inline]
+    pub(super) fn lookup(&self, key: &[u64], fits: impl Fn(u32) -> bool) -> Option<u32> {
+        let stride = 1 + 2 * self.words;
+        let mut best = 0;
+        let mut rest: SmallVec<[&Child; 16]> = SmallVec::new();
+        let mut at = &self.root;
+        loop {
+            if at.best > best {
+                match &at.node {
+                    Node::Leaf(rules) => {
+                        for rule in rules.chunks_exact(stride) {
+                            let [order, pairs @ ..] = rule else { break };
+                            if *order < best {
+                                break;
+                            }
+                            let wrong = pairs
+                                .chunks_exact(2)
+                                .zip(key)
+                                .fold(0, |wrong, (p, k)| wrong | ((k & p[1]) ^ p[0]));
+                            if wrong == 0 && fits(slot_of(*order)) {
+                                best = *order;
+                                break;
+                            }
+                        }
+                    }
+                    Node::Cut(cut) => {
+                        let word = key.get(cut.place.word).copied().unwrap_or(0);
+                        let child = cut.children.get(cut.place.of(word));
+                        let wild = &cut.wild;
+                        let child = child.unwrap_or(wild);
+                        let (first, second) = if child.best >= wild.best {
+                            (child, wild)
+                        } else {
+                            (wild, child)
+                        };
+                        if second.best > best {
+                            rest.push(second);
+                        }
+                        at = first;
+                        continue;
+                    }
+                }
+            }
+            match rest.pop() {
+                Some(next) => at = next,
+                None => return (best > 0).then(|| slot_of(best)),
+            }
+        }
+    }
+
+    /// The slot of the entry with exactly this value, mask and rank that
+    /// `is_it` accepts.
+    pub(super) fn find(&self, e: &Encoded, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let wanted = rule(e, 0);
+        let rank = order(e.rank, 0) >> 32;
+        let mut at = &self.root;
+        loop {
+            match &at.node {
+                Node::Cut(c) => {
+                    at = match c.place.child(&wanted) {
+                        Some(i) => c.children.get(i)?,
+                        None => &c.wild,
+                    };
+                }
+                Node::Leaf(rules) => {
+                    return rules
+                        .chunks_exact(1 + 2 * self.words)
+                        .filter(|r| r.first().is_some_and(|o| o >> 32 == rank))
+                        .filter(|r| r.get(1..) == wanted.get(1..))
+                        .filter_map(|r| Some(slot_of(*r.first()?)))
+                        .find(|&slot| is_it(slot));
+                }
+            }
+        }
+    }
+
+    /// Adds an entry that is not there.
+    pub(super) fn insert(&mut self, e: &Encoded, slot: u32) {
+        let new = rule(e, order(e.rank, slot));
+        let order = new.first().copied().unwrap_or(0);
+        self.version += 1;
+        self.len += 1;
+        let mut at = &mut self.root;
+        loop {
+            at.best = at.best.max(order);
+            if let Node::Leaf(rules) = &mut at.node {
+                if let Some(divided) = insert(rules, &new) {
+                    at.node = divided;
+                }
+                return;
+            }
+            let Node::Cut(cut) = &mut at.node else { return };
+            let Some(next) = cut.child_mut(&new) else {
+                return;
+            };
+            at = next;
+        }
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, e: &Encoded, slot: u32) {
+        let old = rule(e, order(e.rank, slot));
+        self.version += 1;
+        if remove(&mut self.root, &old) {
+            self.len -= 1;
+        }
+    }
+
+    /// Whether it has changed so much that building it anew is worth while.
+    pub(crate) fn is_worn(&self) -> bool {
+        let (small, large) = (self.built / 4, (2 * self.built).max(4 * LEAF));
+        self.len <= MOST_REBUILT && (self.len > large || self.len < small)
+    }
+
+    /// A better tree of the same entries, to [`Tree::replace`] this one by.
+    pub(crate) fn rebuild(&self) -> Self {
+        let stride = 1 + 2 * self.words;
+        let mut list = Vec::with_capacity(self.len);
+        let mut rest = vec![&self.root];
+        while let Some(child) = rest.pop() {
+            match &child.node {
+                Node::Leaf(rules) => list.extend(rules.chunks_exact(stride)),
+                Node::Cut(c) => {
+                    rest.push(&c.wild);
+                    rest.extend(c.children.iter());
+                }
+            }
+        }
+        list.sort_unstable_by_key(|r| std::cmp::Reverse(r.first().copied()));
+        Self {
+            root: build(&list, stride),
+            words: self.words,
+            len: self.len,
+            built: self.len,
+            version: self.version,
+        }
+    }
+
+    /// Takes a rebuilt tree's place, unless something changed since then.
+    /// What is no longer needed is in `other` afterwards.
+    pub(crate) fn replace(&mut self, other: &mut Self) {
+        if self.version == other.version {
+            std::mem::swap(self, other);
+        }
+    }
+}
+
+/// Adds an entry to a leaf; what comes in the leaf's place if it is now too
+/// full.
+fn insert(rules: &mut Vec<u64>, new: &[u64]) -> Option<Node> {
+    let stride = new.len();
+    let place = rules
+        .chunks_exact(stride)
+        .position(|r| r.first() < new.first());
+    let place = place.map_or(rules.len(), |p| p * stride);
+    rules.splice(place..place, new.iter().copied());
+    // A leaf that could not be divided is tried again when it has doubled.
+    let over = (rules.len() / stride).saturating_sub(1);
+    if !over.is_multiple_of(LEAF) || !(over / LEAF).is_power_of_two() {
+        return None;
+    }
+    let list: Vec<&[u64]> = rules.chunks_exact(stride).collect();
+    Some(build(&list, stride).node)
+}
+
+/// Removes an entry; whether it was there.
+fn remove(at: &mut Child, old: &[u64]) -> bool {
+    let found = match &mut at.node {
+        Node::Leaf(rules) => {
+            let place = rules
+                .chunks_exact(old.len())
+                .position(|r| r.first() == old.first());
+            if let Some(p) = place {
+                rules.drain(p * old.len()..(p + 1) * old.len());
+            }
+            place.is_some()
+        }
+        Node::Cut(cut) => cut.child_mut(old).is_some_and(|c| remove(c, old)),
+    };
+    if found && old.first() == Some(&at.best) {
+        at.refresh();
+    }
+    found
+}
+
+/// A subtree of these entries, which are in order.
+fn build(list: &[&[u64]], stride: usize) -> Child {
+    let best = list.first().and_then(|r| r.first()).copied().unwrap_or(0);
+    let place = (list.len() > LEAF).then(|| choose(list, stride)).flatten();
+    let node = match place {
+        None => Node::Leaf(list.concat()),
+        Some(place) => {
+            let mut parts = vec![Vec::new(); 1 << place.width];
+            let mut wild = Vec::new();
+            for r in list {
+                match place.child(r).and_then(|at| parts.get_mut(at)) {
+                    Some(part) => part.push(*r),
+                    None => wild.push(*r),
+                }
+            }
+            Node::Cut(Box::new(Cut {
+                place,
+                wild: build(&wild, stride),
+                children: parts.iter().map(|p| build(p, stride)).collect(),
+            }))
+        }
+    };
+    Child { best, node }
+}
+
+/// The cut that leaves a packet the fewest entries to look at; `None` if none
+/// is worth while.
+fn choose(list: &[&[u64]], stride: usize) -> Option<Window> {
+    let step = list.len().div_ceil(SAMPLE);
+    let sample: Vec<&[u64]> = list.iter().step_by(step).copied().collect();
+    let n = sample.len() as f64;
+    // No more than one child for each entry.
+    let widest = WIDEST.min(list.len().ilog2().max(1));
+    let mut trials: SmallVec<[(f64, Window); TRIALS + 1]> = SmallVec::new();
+    for word in 0..(stride - 1) / 2 {
+        let bits = bit_counts(&sample, word);
+        for shift in 0..64u32 {
+            // An estimate from single bits: how many masks cover the window,
+            // and how likely two values are the same in it.
+            let (mut covered, mut same) = (n, 1.0);
+            for width in 1..=widest.min(64 - shift) {
+                let Some(&(specified, ones)) = bits.get((shift + width - 1) as usize) else {
+                    break;
+                };
+                if specified == 0 {
+                    break;
+                }
+                let (specified, ones) = (f64::from(specified), f64::from(ones));
+                let zeros = specified - ones;
+                covered = covered.min(specified);
+                same *= (ones * ones + zeros * zeros) / (specified * specified);
+                let left = (n - covered) + covered * same;
+                let window = Window { word, shift, width };
+                let at = trials.partition_point(|(l, _)| *l <= left);
+                trials.insert(at.min(TRIALS), (left, window));
+                trials.truncate(TRIALS);
+            }
+        }
+    }
+    trials
+        .into_iter()
+        .map(|(_, window)| (left_of(&sample, window), window))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(left, _)| *left < WORTH * n)
+        .map(|(_, window)| window)
+}
+
+/// For every bit of a word, in how many masks and in how many values it is.
+fn bit_counts(sample: &[&[u64]], word: usize) -> [(u32, u32); 64] {
+    let mut counts = [(0, 0); 64];
+    for r in sample {
+        let (value, mask) = (
+            r.get(1 + 2 * word).copied().unwrap_or(0),
+            r.get(2 + 2 * word).copied().unwrap_or(0),
+        );
+        if mask == 0 {
+            continue;
+        }
+        for (bit, (m, v)) in counts.iter_mut().enumerate() {
+            *m += (mask >> bit) as u32 & 1;
+            *v += (value >> bit) as u32 & 1;
+        }
+    }
+    counts
+}
+
+/// How many entries of the sample a packet is left with, if packets look like
+/// the entries.
+fn left_of(sample: &[&[u64]], window: Window) -> f64 {
+    let mut children = [0u32; 1 << WIDEST];
+    let (mut wild, mut covered) = (0u32, 0u32);
+    for r in sample {
+        match window.child(r).and_then(|at| children.get_mut(at)) {
+            Some(n) => {
+                *n += 1;
+                covered += 1;
+            }
+            None => wild += 1,
+        }
+    }
+    let squares: f64 = children.iter().map(|&n| f64::from(n) * f64::from(n)).sum();
+    f64::from(wild) + squares / f64::from(covered.max(1))
+}

@@ -1,0 +1,110 @@
+//! Taking operations back.
+
+use super::Tables;
+use super::key::Encoded;
+use super::table::{Before, DefaultEntry, Stored, split_head};
+use crate::control::TableOp;
+use crate::program::{Program, TableId};
+
+/// What takes an operation back, exactly: slots and counters included.
+#[derive(Debug)]
+pub(crate) enum Undo {
+    Inserted {
+        table: TableId,
+        slot: u32,
+        key: Encoded,
+    },
+    Modified {
+        table: TableId,
+        slot: u32,
+        before: Before,
+    },
+    Deleted {
+        table: TableId,
+        slot: u32,
+        key: Encoded,
+        before: Before,
+    },
+    Default {
+        table: TableId,
+        old: Option<DefaultEntry>,
+    },
+    /// On anything but a table: an operation that has the opposite effect.
+    Other(TableOp),
+}
+
+/// Collects what takes back a batch, if anybody wants to.
+#[derive(Debug)]
+pub(crate) struct Log(Option<Vec<Undo>>);
+
+impl Log {
+    /// Nothing will be taken back.
+    pub(crate) fn off() -> Self {
+        Self(None)
+    }
+
+    /// Everything may be taken back.
+    pub(crate) fn on(operations: usize) -> Self {
+        Self(Some(Vec::with_capacity(operations)))
+    }
+
+    pub(crate) fn note(&mut self, undo: impl FnOnce() -> Undo) {
+        if let Some(list) = &mut self.0 {
+            list.push(undo());
+        }
+    }
+
+    /// The last operation that is not yet taken back.
+    pub(crate) fn pop(&mut self) -> Option<Undo> {
+        self.0.as_mut()?.pop()
+    }
+}
+
+impl Tables {
+    /// Takes one operation on a table back. Those after it were taken back before.
+    pub(crate) fn undo(&mut self, program: &Program, undo: Undo) {
+        let (Undo::Inserted { table, .. }
+        | Undo::Modified { table, .. }
+        | Undo::Deleted { table, .. }
+        | Undo::Default { table, .. }) = undo
+        else {
+            return;
+        };
+        let (Ok(info), Ok(t)) = (Self::info(program, table), self.table_mut(table)) else {
+            return;
+        };
+        match undo {
+            Undo::Inserted { slot, key, .. } => {
+                let (kind, value) = split_head(t.slab.word(slot, 0));
+                t.forget(slot, &key);
+                self.refer(info, kind, value, false);
+            }
+            Undo::Modified { slot, before, .. } => {
+                let (kind, value) = split_head(t.slab.word(slot, 0));
+                t.restore(slot, before);
+                let (old_kind, old_value) = split_head(t.slab.word(slot, 0));
+                self.refer(info, old_kind, old_value, true);
+                self.refer(info, kind, value, false);
+            }
+            Undo::Deleted {
+                slot, key, before, ..
+            } => {
+                t.slab.take(slot);
+                t.restore(slot, before);
+                t.index.insert(slot, &key);
+                let (kind, value) = split_head(t.slab.word(slot, 0));
+                self.refer(info, kind, value, true);
+            }
+            Undo::Default { old, .. } => {
+                let old = old.map(|d| Stored {
+                    kind: d.kind,
+                    value: d.value,
+                    params: d.params.into_vec().into(),
+                });
+                // Refuses nothing that was there before.
+                let _ = self.replace_default(info, table, old, &mut Log::off());
+            }
+            Undo::Other(_) => {}
+        }
+    }
+}
