@@ -53,10 +53,8 @@ enum Planned {
 pub(crate) fn prepare<'o>(program: &Program, op: &'o TableOp) -> Result<Prepared<'o>, TableError> {
     Ok(match op {
         TableOp::Insert { table, entry } => {
-            let new = NewEntry::prepare(program, *table, entry, false)?;
-            if let Err(e) = new.action {
-                return Err(e);
-            }
+            let mut new = NewEntry::prepare(program, *table, entry, false)?;
+            new.action = Ok(new.action?);
             Prepared::Insert(new)
         }
         TableOp::Modify { table, entry } => {
