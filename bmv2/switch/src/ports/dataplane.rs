@@ -15,7 +15,7 @@ use super::channel::ChannelEnd;
 use super::clock::Clock;
 use super::counters::{PortCounters, PortSnapshot};
 use super::packet_socket;
-use super::sys::{self, Wake};
+use super::sys::{self, FanoutGroup, Wake};
 use super::worker::{Order, RxQueue, TxPorts, TxQueue, WorkerLoop};
 use crate::{DropReason, Switch};
 
@@ -358,12 +358,19 @@ fn open(
     let name = spec.name().to_owned();
     match spec {
         PortSpec::Interface { interface, .. } => {
-            let mut group = (ends.len() > 1).then_some(0);
-            for worker_ends in ends {
+            let mut group = (ends.len() > 1).then_some(FanoutGroup::New);
+            let mut opened = Vec::new();
+            for _ in ends.iter() {
                 let (rx, tx, joined) =
                     packet_socket::open(port, &interface, ring_frames, group, &counters)?;
                 group = joined;
                 sockets.push(rx.share_fd());
+                opened.push((rx, tx));
+            }
+            for (rx, _) in &opened {
+                rx.start()?;
+            }
+            for (worker_ends, (rx, tx)) in ends.iter_mut().zip(opened) {
                 worker_ends.push((port, RxQueue::Packet(rx), TxQueue::Packet(tx)));
             }
         }

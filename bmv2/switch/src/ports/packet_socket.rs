@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::PortError;
 use super::batch::TxBatch;
 use super::counters::{PortCounters, TxLoss};
-use super::sys::{self, RingLayout, RxRing, SEND_BATCH};
+use super::sys::{self, FanoutGroup, RingLayout, RxRing, SEND_BATCH};
 use super::vlan;
 
 /// How often a full transmit queue is tried again, and how long each wait for
@@ -34,6 +34,8 @@ pub(super) struct PacketRx {
     ring: RxRing,
     fd: Arc<OwnedFd>,
     counters: Arc<PortCounters>,
+    /// Whether [`Self::start`] has something to do.
+    gated: bool,
 }
 
 /// The sending half, for one worker.
@@ -44,15 +46,16 @@ pub(super) struct PacketTx {
 }
 
 /// Opens an interface. `ring_frames` is the number of packets the kernel can
-/// hold for us; `fanout` is `None` for a single worker, 0 for the first of
-/// several, and for the others what the first one returned.
+/// hold for us; `fanout` is `None` for a single worker, a new one for the first of
+/// several, and for the others what the first one returned. With a group no
+/// packet comes in before [`PacketRx::start`].
 pub(super) fn open(
     port: u16,
     interface: &str,
     ring_frames: usize,
-    fanout: Option<u16>,
+    fanout: Option<FanoutGroup>,
     counters: &Arc<PortCounters>,
-) -> Result<(PacketRx, PacketTx, Option<u16>), PortError> {
+) -> Result<(PacketRx, PacketTx, Option<FanoutGroup>), PortError> {
     let failed = |action: &'static str| {
         move |source: io::Error| PortError::Io {
             port,
@@ -92,6 +95,9 @@ pub(super) fn open(
     let layout = RingLayout::new(ring_frames, packet_bytes);
     let headroom = vlan::TAG_LEN as u32;
     let ring = RxRing::map(fd.as_fd(), layout, headroom).map_err(failed("map a receive ring"))?;
+    if fanout.is_some() {
+        sys::close_gate(fd.as_fd()).map_err(failed("attach a filter"))?;
+    }
     sys::bind(fd.as_fd(), index).map_err(failed("bind to the interface"))?;
     sys::set_promiscuous(fd.as_fd(), index).map_err(failed("switch to promiscuous mode"))?;
     let fanout = fanout
@@ -106,6 +112,7 @@ pub(super) fn open(
             ring,
             fd: Arc::clone(&fd),
             counters: Arc::clone(counters),
+            gated: fanout.is_some(),
         },
         PacketTx {
             fd,
@@ -116,6 +123,20 @@ pub(super) fn open(
 }
 
 impl PacketRx {
+    /// Lets packets in, once all sockets of the port are in its group: from
+    /// then on each packet comes to one of them.
+    pub(super) fn start(&self) -> Result<(), PortError> {
+        if !self.gated {
+            return Ok(());
+        }
+        sys::open_gate(self.fd.as_fd()).map_err(|source| PortError::Io {
+            port: self.port,
+            interface: self.interface.clone(),
+            action: "detach a filter",
+            source,
+        })
+    }
+
     /// Gives up to `max` received packets to `sink`; returns how many.
     pub(super) fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
         let (mut packets, mut bytes) = (0usize, 0u64);
