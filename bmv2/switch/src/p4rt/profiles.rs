@@ -150,20 +150,21 @@ impl Profiles {
 
     /// The state of a profile that is programmed with members and groups.
     fn manual(&mut self, profile: &ProfileBinding) -> Outcome<&mut ProfileState> {
-        let state = self.states.entry(profile.id).or_default();
-        if state.one_shots.is_empty() {
-            Ok(state)
-        } else {
-            Err(Fault::invalid(format!(
-                "{}: it is programmed with one-shot action sets, which excludes members and groups",
-                profile.name
-            )))
-        }
+        self.check_manual(profile)?;
+        Ok(self.states.entry(profile.id).or_default())
     }
 
-    /// Checks that a table entry may refer to members and groups.
-    pub(super) fn check_manual(&mut self, profile: &ProfileBinding) -> Outcome<()> {
-        self.manual(profile).map(|_| ())
+    /// Checks that a profile may have members and groups that controllers know
+    /// of.
+    pub(super) fn check_manual(&self, profile: &ProfileBinding) -> Outcome<()> {
+        let state = self.states.get(&profile.id);
+        if state.is_some_and(|state| !state.one_shots.is_empty()) {
+            return Err(Fault::invalid(format!(
+                "{}: it is programmed with one-shot action sets, which excludes members and groups",
+                profile.name
+            )));
+        }
+        Ok(())
     }
 
     /// The operations that create the members and the group of a one-shot

@@ -3,7 +3,8 @@
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 
-use super::binding::{Binding, TableBinding};
+use super::Mode;
+use super::binding::{Binding, ProfileBinding, TableBinding};
 use super::entry;
 use super::fault::{Fault, Outcome};
 use super::target::Target;
@@ -125,14 +126,16 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     }
 
     fn default_entry(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
-        let Some(action) = self.target.switch.default_action(table.core)? else {
+        let action = self.target.switch.default_action(table.core)?;
+        // bmv2's server has an entry for it nevertheless.
+        if action.is_none() && self.target.mode == Mode::Strict {
             return Ok(());
-        };
+        }
         let marks = self.target.default_marks.get(&table.id);
         let marks = marks.cloned().unwrap_or_default();
         let entry = p4::TableEntry {
             table_id: table.id,
-            action: encode_table_action(self.target, table, &action),
+            action: action.and_then(|action| encode_table_action(self.target, table, &action)),
             is_default_action: true,
             controller_metadata: marks.cookie,
             metadata: marks.metadata,
@@ -264,7 +267,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn direct_counters(&mut self, query: &p4::DirectCounterEntry) -> Outcome<()> {
         self.direct(
             query.table_entry.as_ref(),
-            |table| table.has_counter,
+            |table| table.counter.is_some(),
             "direct counter",
             |key, state| {
                 Entity::DirectCounterEntry(p4::DirectCounterEntry {
@@ -299,6 +302,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         let binding = self.binding;
         let id = query.action_profile_id;
         for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
+            self.check_manual(profile)?;
             let table = binding.profile_table(profile)?;
             let mut found = false;
             for member in self.target.switch.members(profile.core)? {
@@ -317,7 +321,8 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                         action,
                     }))?;
             }
-            if query.action_profile_id != 0 && query.member_id != 0 && !found {
+            let one = query.action_profile_id != 0 && query.member_id != 0;
+            if one && !found && self.target.mode == Mode::Strict {
                 return Err(Fault::not_found(format!(
                     "{}: there is no member {}",
                     profile.name, query.member_id
@@ -327,10 +332,20 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         Ok(())
     }
 
+    /// bmv2's server has no members and groups to read while action sets are
+    /// in use. The specification has none either, but no error.
+    fn check_manual(&self, profile: &ProfileBinding) -> Outcome<()> {
+        match self.target.mode {
+            Mode::Compat => self.target.profiles.check_manual(profile),
+            Mode::Strict => Ok(()),
+        }
+    }
+
     fn groups(&mut self, query: &p4::ActionProfileGroup) -> Outcome<()> {
         let binding = self.binding;
         let id = query.action_profile_id;
         for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
+            self.check_manual(profile)?;
             let mut found = false;
             for group in self.target.profiles.groups(id) {
                 if query.group_id == 0 || query.group_id == group.group_id {
@@ -338,7 +353,8 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                     self.answers.entity(Entity::ActionProfileGroup(group))?;
                 }
             }
-            if query.action_profile_id != 0 && query.group_id != 0 && !found {
+            let one = query.action_profile_id != 0 && query.group_id != 0;
+            if one && !found && self.target.mode == Mode::Strict {
                 return Err(Fault::not_found(format!(
                     "{}: there is no group {}",
                     profile.name, query.group_id

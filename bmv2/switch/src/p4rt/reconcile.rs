@@ -15,6 +15,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 
+use super::Mode;
 use super::fault::{Fault, Outcome};
 use super::target::{Pipeline, Target};
 use super::{read, write};
@@ -23,7 +24,8 @@ use crate::{Program, Switch, Timestamp};
 /// Updates that are written at once.
 const SLICE: usize = 1024;
 
-/// Fills the new program with the state of the old one.
+/// Fills the new program with the state of the old one. What comes back is in
+/// strict mode.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` with what cannot be carried over.
@@ -37,7 +39,7 @@ pub(super) fn prepare(
     shadow.install(program);
     let pipeline = Arc::new(pipeline);
     let names = Names::new(&old.pipeline.p4info, &pipeline.p4info);
-    let mut target = Target::new(shadow, Arc::clone(&pipeline));
+    let mut target = Target::new(Mode::Strict, shadow, Arc::clone(&pipeline));
     // Members before groups before entries.
     let queries = [
         Entity::ActionProfileMember(p4::ActionProfileMember::default()),
@@ -83,6 +85,11 @@ fn carry_over(
     query: Entity,
     now: Timestamp,
 ) -> Outcome<()> {
+    // Compatible mode would keep things back.
+    let old = &Target {
+        mode: Mode::Strict,
+        ..old.clone()
+    };
     let query = p4::Entity {
         entity: Some(query),
     };

@@ -214,8 +214,9 @@ impl Server {
 
     fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
         self.switch.install(program);
-        let mut target = Target::new(Arc::clone(&self.switch), Arc::new(pipeline));
-        match self.config.mode {
+        let mode = self.config.mode;
+        let mut target = Target::new(mode, Arc::clone(&self.switch), Arc::new(pipeline));
+        match mode {
             // The specification: forwarding state is cleared.
             Mode::Strict => Arc::make_mut(&mut target.replication).clear(&self.switch),
             Mode::Compat => {
@@ -241,7 +242,7 @@ impl Server {
     fn save(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
         let shadow = Switch::new(self.switch.config().clone());
         shadow.install(program);
-        let target = Target::new(shadow, Arc::new(pipeline));
+        let target = Target::new(self.config.mode, shadow, Arc::new(pipeline));
         self.facing.store(Some(Arc::clone(&target.pipeline)));
         control.saved = Some(target);
     }
@@ -293,6 +294,7 @@ impl Server {
         reconcile::copy_counters(old, &mut target, now)?;
         self.switch.adopt(&target.switch);
         drop(paused);
+        target.mode = self.config.mode;
         target.switch = Arc::clone(&self.switch);
         target.replication = Arc::clone(&old.replication);
         self.committed(control, target);

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::Mode;
 use super::arbitration::StreamId;
 use super::fault::{Fault, Outcome, error_of};
 use super::read;
@@ -231,14 +232,23 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
     let mut outcomes: Vec<Outcome<()>> = Vec::with_capacity(request.entities.len());
     for query in &request.entities {
         let mut take = |entity| chunks.push(entity);
-        outcomes.push(read::answer(&target, now, query, &mut take));
-        if chunks.stopped.is_some() {
+        let outcome = read::answer(&target, now, query, &mut take);
+        // bmv2's server goes no further.
+        let last = target.mode == Mode::Compat && outcome.is_err();
+        outcomes.push(outcome);
+        if last || chunks.stopped.is_some() {
             break;
         }
     }
     chunks.finish();
     if let Some(fault) = chunks.stopped {
         let _ = sender.blocking_send(Err(fault.into()));
+        return;
+    }
+    if target.mode == Mode::Compat {
+        if let Some(Err(fault)) = outcomes.pop() {
+            let _ = sender.blocking_send(Err(fault.into()));
+        }
         return;
     }
     let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();

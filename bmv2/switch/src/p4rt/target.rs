@@ -6,6 +6,7 @@ use std::sync::Arc;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{ValueSetEntry, digest_entry};
 
+use super::Mode;
 use super::binding::Binding;
 use super::profiles::Profiles;
 use super::replication::Replication;
@@ -34,6 +35,7 @@ pub(super) struct Marks {
 /// copies those that a clone still holds.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
+    pub(super) mode: Mode,
     pub(super) switch: Arc<Switch>,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) profiles: Arc<Profiles>,
@@ -46,8 +48,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(switch: Arc<Switch>, pipeline: Arc<Pipeline>) -> Self {
+    pub(super) fn new(mode: Mode, switch: Arc<Switch>, pipeline: Arc<Pipeline>) -> Self {
         Self {
+            mode,
             switch,
             pipeline,
             profiles: Arc::default(),

@@ -10,6 +10,7 @@
 )]
 
 mod arbitration;
+mod compat;
 mod packets;
 mod pipeline;
 mod profiles;

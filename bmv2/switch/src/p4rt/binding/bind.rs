@@ -7,8 +7,8 @@ use p4runtime_proto::p4::config::v1::{
 };
 
 use super::{
-    ActionBinding, ArrayBinding, Binding, DigestBinding, FieldBinding, FieldKind, ParamBinding,
-    ProfileBinding, RegisterBinding, TableBinding, ValueSetBinding,
+    ActionBinding, Binding, CounterBinding, CounterUnit, DigestBinding, FieldBinding, FieldKind,
+    MeterBinding, ParamBinding, ProfileBinding, RegisterBinding, TableBinding, ValueSetBinding,
 };
 use crate::Program;
 use crate::p4rt::data::DataType;
@@ -106,10 +106,11 @@ impl Binding {
             };
             let found = &program.counters()[core.index()];
             check_size("counter", name, counter.size, found.size)?;
-            let bound = ArrayBinding {
+            let bound = CounterBinding {
                 core,
                 name: name.to_owned(),
                 size: found.size,
+                unit: counter_unit(counter.spec.as_ref()),
             };
             insert(&mut self.counters, id, bound, "counter")?;
         }
@@ -122,42 +123,58 @@ impl Binding {
             };
             let found = &program.meters()[core.index()];
             check_size("meter", name, meter.size, found.size)?;
-            let bound = ArrayBinding {
+            let bound = MeterBinding {
                 core,
                 name: name.to_owned(),
                 size: found.size,
             };
             insert(&mut self.meters, id, bound, "meter")?;
         }
-        let direct_counters = info
-            .direct_counters
-            .iter()
-            .map(|c| (c.preamble.as_ref(), c.direct_table_id, "direct counter"));
-        let direct_meters = info
-            .direct_meters
-            .iter()
-            .map(|m| (m.preamble.as_ref(), m.direct_table_id, "direct meter"));
-        for (preamble, table_id, kind) in direct_counters.chain(direct_meters) {
-            let (_, name) = identity(preamble, kind)?;
-            if self.removed.contains_key(&table_id) {
+        for counter in &info.direct_counters {
+            let id = counter.direct_table_id;
+            let Some(table) =
+                self.direct_table(counter.preamble.as_ref(), id, "direct counter", program)?
+            else {
                 continue;
-            }
-            let table = self
-                .tables
-                .get_mut(&table_id)
-                .ok_or_else(|| mismatch(kind, name, "its table is missing"))?;
-            let found: &TableInfo = &program.tables()[table.core.index()];
-            let (flag, there) = match kind {
-                "direct counter" => (&mut table.has_counter, found.direct_counter.is_some()),
-                _ => (&mut table.has_meter, found.direct_meter.is_some()),
             };
-            if !there {
-                let what = format!("table {} of the program has none", found.name);
-                return Err(mismatch(kind, name, &what));
+            table.counter = Some(counter_unit(counter.spec.as_ref()));
+        }
+        for meter in &info.direct_meters {
+            let id = meter.direct_table_id;
+            let preamble = meter.preamble.as_ref();
+            if let Some(table) = self.direct_table(preamble, id, "direct meter", program)? {
+                table.has_meter = true;
             }
-            *flag = true;
         }
         Ok(())
+    }
+
+    /// The table of a direct resource; none if the compiler left it out.
+    fn direct_table(
+        &mut self,
+        preamble: Option<&p4info::Preamble>,
+        table_id: u32,
+        kind: &str,
+        program: &Program,
+    ) -> Outcome<Option<&mut TableBinding>> {
+        let (_, name) = identity(preamble, kind)?;
+        if self.removed.contains_key(&table_id) {
+            return Ok(None);
+        }
+        let table = self
+            .tables
+            .get_mut(&table_id)
+            .ok_or_else(|| mismatch(kind, name, "its table is missing"))?;
+        let found: &TableInfo = &program.tables()[table.core.index()];
+        let there = match kind {
+            "direct counter" => found.direct_counter.is_some(),
+            _ => found.direct_meter.is_some(),
+        };
+        if !there {
+            let what = format!("table {} of the program has none", found.name);
+            return Err(mismatch(kind, name, &what));
+        }
+        Ok(Some(table))
     }
 
     fn bind_data(&mut self, info: &P4Info, program: &Program, unnamed: Unnamed) -> Outcome<()> {
@@ -361,7 +378,7 @@ fn bind_table(
         supports_timeout: found.support_timeout
             && table.idle_timeout_behavior() == p4info::table::IdleTimeoutBehavior::NotifyControl,
         profile,
-        has_counter: false,
+        counter: None,
         has_meter: false,
     })
 }
@@ -455,6 +472,15 @@ fn bind_value_set(
         name: name.to_owned(),
         fields,
     })
+}
+
+fn counter_unit(spec: Option<&p4info::CounterSpec>) -> CounterUnit {
+    use p4info::counter_spec::Unit;
+    match spec.map(p4info::CounterSpec::unit) {
+        Some(Unit::Bytes) => CounterUnit::Bytes,
+        Some(Unit::Packets) => CounterUnit::Packets,
+        _ => CounterUnit::Both,
+    }
 }
 
 fn field_kind(field: &p4info::MatchField) -> Option<FieldKind> {

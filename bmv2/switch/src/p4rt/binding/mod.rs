@@ -12,7 +12,9 @@ use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use super::data::DataType;
 use super::fault::{Fault, Outcome};
 use super::packet_header::PacketHeader;
-use crate::{ActionId, CounterId, DigestId, MatchKind, MeterId, ProfileId, RegisterId, TableId};
+use crate::{
+    ActionId, CounterId, CounterValue, DigestId, MatchKind, MeterId, ProfileId, RegisterId, TableId,
+};
 
 /// How P4Info says that a key field is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,8 @@ pub(super) struct TableBinding {
     pub(super) supports_timeout: bool,
     /// P4Info id of the action profile.
     pub(super) profile: Option<u32>,
-    pub(super) has_counter: bool,
+    /// The unit of its direct counter, if it has one.
+    pub(super) counter: Option<CounterUnit>,
     pub(super) has_meter: bool,
 }
 
@@ -109,10 +112,44 @@ impl TableBinding {
     }
 }
 
-/// A counter or meter array.
+/// What P4Info says that a counter counts; the data plane counts both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CounterUnit {
+    Bytes,
+    Packets,
+    Both,
+}
+
+impl CounterUnit {
+    /// What the counter's cell holds after a write by bmv2's server: the unit
+    /// that is not the counter's stays as it was.
+    pub(super) fn written(self, new: CounterValue, old: CounterValue) -> CounterValue {
+        match self {
+            Self::Bytes => CounterValue {
+                packets: old.packets,
+                ..new
+            },
+            Self::Packets => CounterValue {
+                bytes: old.bytes,
+                ..new
+            },
+            Self::Both => new,
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct ArrayBinding<I> {
-    pub(super) core: I,
+pub(super) struct CounterBinding {
+    pub(super) core: CounterId,
+    pub(super) name: String,
+    pub(super) size: u32,
+    pub(super) unit: CounterUnit,
+}
+
+/// A meter array.
+#[derive(Debug)]
+pub(super) struct MeterBinding {
+    pub(super) core: MeterId,
     pub(super) name: String,
     pub(super) size: u32,
 }
@@ -157,8 +194,8 @@ pub(super) struct ValueSetBinding {
 pub(super) struct Binding {
     pub(super) tables: HashMap<u32, TableBinding>,
     pub(super) profiles: HashMap<u32, ProfileBinding>,
-    pub(super) counters: HashMap<u32, ArrayBinding<CounterId>>,
-    pub(super) meters: HashMap<u32, ArrayBinding<MeterId>>,
+    pub(super) counters: HashMap<u32, CounterBinding>,
+    pub(super) meters: HashMap<u32, MeterBinding>,
     pub(super) registers: HashMap<u32, RegisterBinding>,
     pub(super) digests: HashMap<u32, DigestBinding>,
     pub(super) value_sets: HashMap<u32, ValueSetBinding>,

@@ -9,11 +9,14 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 
+use super::Mode;
 use super::binding::{Binding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::target::{Marks, Target};
-use crate::{CounterTarget, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp};
+use crate::{
+    CounterTarget, CounterValue, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp,
+};
 
 pub(super) use resources::direct_table;
 use resources::no_colour_counters;
@@ -195,6 +198,10 @@ impl Batch<'_> {
         let idle_timeout_ns = entry::decode_idle_timeout(table, &entry)?;
         let counter = entry.counter_data.as_ref().map(entry::decode_counter);
         let counter = counter.transpose()?;
+        let counter = counter.map(|value| match (self.target.mode, table.counter) {
+            (Mode::Compat, Some(unit)) => unit.written(value, CounterValue::default()),
+            _ => value,
+        });
         let meter = entry.meter_config.as_ref().map(entry::decode_meter);
         let meter = meter.transpose()?;
         let needs_key = counter.is_some() || table.has_meter;
@@ -251,13 +258,11 @@ impl Batch<'_> {
         self.target.switch.get_entry(table.core, &key, self.now)?;
         if let Some(data) = &entry.counter_data {
             let value = entry::decode_counter(data)?;
-            self.push(TableOp::WriteCounter {
-                target: CounterTarget::Direct {
-                    table: table.core,
-                    key: key.clone(),
-                },
-                value,
-            });
+            let target = CounterTarget::Direct {
+                table: table.core,
+                key: key.clone(),
+            };
+            self.write_counter(target, table.counter, value)?;
         }
         if table.has_meter {
             let config = entry.meter_config.as_ref().map(entry::decode_meter);
@@ -378,11 +383,11 @@ impl Batch<'_> {
                 )));
             }
             Some(p4::table_action::Type::ActionProfileMemberId(id)) => {
-                Arc::make_mut(&mut self.target.profiles).check_manual(profile)?;
+                self.target.profiles.check_manual(profile)?;
                 EntryAction::Member(id)
             }
             Some(p4::table_action::Type::ActionProfileGroupId(id)) => {
-                Arc::make_mut(&mut self.target.profiles).check_manual(profile)?;
+                self.target.profiles.check_manual(profile)?;
                 if !profile.with_selector {
                     return Err(Fault::invalid(format!(
                         "table {}: {} has no selector, so no groups",
@@ -467,7 +472,7 @@ fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
             table.name
         )));
     }
-    if entry.counter_data.is_some() && !table.has_counter {
+    if entry.counter_data.is_some() && table.counter.is_none() {
         return invalid("it has no direct counter");
     }
     if entry.meter_config.is_some() && !table.has_meter {

@@ -8,10 +8,11 @@ use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
 use super::Batch;
-use crate::p4rt::binding::{Binding, TableBinding};
+use crate::p4rt::Mode;
+use crate::p4rt::binding::{Binding, CounterUnit, TableBinding};
 use crate::p4rt::entry;
 use crate::p4rt::fault::{Fault, Outcome};
-use crate::{CounterTarget, MeterTarget, TableOp};
+use crate::{CounterTarget, CounterValue, MeterTarget, TableOp};
 
 impl Batch<'_> {
     pub(super) fn counter(&mut self, kind: UpdateType, counter: &p4::CounterEntry) -> Outcome<()> {
@@ -21,13 +22,42 @@ impl Batch<'_> {
         let index = entry::decode_index(&bound.name, counter.index.as_ref(), bound.size)?;
         if let Some(data) = &counter.data {
             let value = entry::decode_counter(data)?;
-            self.push(TableOp::WriteCounter {
-                target: CounterTarget::Indexed {
-                    counter: bound.core,
-                    index,
+            let target = CounterTarget::Indexed {
+                counter: bound.core,
+                index,
+            };
+            self.write_counter(target, Some(bound.unit), value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes counter cells. In compatible mode only what the counter counts,
+    /// as bmv2's server does; the specification has both written.
+    pub(super) fn write_counter(
+        &mut self,
+        target: CounterTarget,
+        unit: Option<CounterUnit>,
+        value: CounterValue,
+    ) -> Outcome<()> {
+        let unit = match (self.target.mode, unit) {
+            (Mode::Compat, Some(unit @ (CounterUnit::Bytes | CounterUnit::Packets))) => unit,
+            _ => {
+                self.push(TableOp::WriteCounter { target, value });
+                return Ok(());
+            }
+        };
+        self.flush();
+        let old = self.target.switch.read_counter(&target)?;
+        for (position, old) in (0..).zip(old) {
+            let target = match &target {
+                CounterTarget::Indexed { counter, index } => CounterTarget::Indexed {
+                    counter: *counter,
+                    index: Some(index.unwrap_or(position)),
                 },
-                value,
-            });
+                direct => direct.clone(),
+            };
+            let value = unit.written(value, old);
+            self.push(TableOp::WriteCounter { target, value });
         }
         Ok(())
     }
@@ -56,7 +86,7 @@ impl Batch<'_> {
     ) -> Outcome<()> {
         let (table, entry) = direct_table(self.binding, counter.table_entry.as_ref())?;
         only_modify(kind, &table.name)?;
-        if !table.has_counter {
+        if table.counter.is_none() {
             return Err(Fault::invalid(format!(
                 "table {}: it has no direct counter",
                 table.name
@@ -66,13 +96,11 @@ impl Batch<'_> {
         match &counter.data {
             Some(data) => {
                 let value = entry::decode_counter(data)?;
-                self.push(TableOp::WriteCounter {
-                    target: CounterTarget::Direct {
-                        table: table.core,
-                        key,
-                    },
-                    value,
-                });
+                let target = CounterTarget::Direct {
+                    table: table.core,
+                    key,
+                };
+                self.write_counter(target, table.counter, value)?;
             }
             None => {
                 self.flush();
