@@ -21,9 +21,16 @@ const MAX_LEAVES: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DataType {
     Bits(u32),
+    /// A number with the controller's width, which may not be that of the data
+    /// plane.
+    Translated(u32),
     Signed(u32),
     Bool,
     SerializableEnum(u32),
+    /// An enum without underlying type: the names of its values.
+    Enum(Vec<String>),
+    /// The program's errors.
+    Error(Vec<String>),
     Struct(Vec<DataType>),
     Tuple(Vec<DataType>),
     Header(Vec<DataType>),
@@ -45,23 +52,46 @@ impl DataType {
     /// How many values of the data plane make up one of this type.
     pub(super) fn leaves(&self) -> usize {
         match self {
-            Self::Bits(_) | Self::Signed(_) | Self::Bool | Self::SerializableEnum(_) => 1,
+            Self::Bits(_)
+            | Self::Translated(_)
+            | Self::Signed(_)
+            | Self::Bool
+            | Self::SerializableEnum(_)
+            | Self::Enum(_)
+            | Self::Error(_) => 1,
             Self::Struct(members) | Self::Tuple(members) | Self::Header(members) => {
                 members.iter().map(Self::leaves).sum()
             }
         }
     }
 
-    /// Width of all of them together in bits.
-    pub(super) fn width(&self) -> u64 {
+    /// The width of each of them in bits; `None` if P4Info does not tell.
+    pub(super) fn widths(&self) -> Vec<Option<u32>> {
         match self {
             Self::Bits(width) | Self::Signed(width) | Self::SerializableEnum(width) => {
-                u64::from(*width)
+                vec![Some(*width)]
             }
-            Self::Bool => 1,
+            Self::Translated(_) => vec![None],
+            Self::Bool => vec![Some(1)],
+            // The compiler numbers them with 32 bits.
+            Self::Enum(_) | Self::Error(_) => vec![Some(32)],
             Self::Struct(members) | Self::Tuple(members) | Self::Header(members) => {
-                members.iter().map(Self::width).sum()
+                members.iter().flat_map(Self::widths).collect()
             }
+        }
+    }
+
+    /// Whether all of them together can have this width in bits.
+    pub(super) fn has_width(&self, width: u32) -> bool {
+        let widths = self.widths();
+        let sum: u64 = widths
+            .iter()
+            .map(|width| u64::from(width.unwrap_or(0)))
+            .sum();
+        if widths.contains(&None) {
+            sum < u64::from(width)
+        } else {
+            sum == u64::from(width)
         }
     }
 
@@ -70,10 +100,12 @@ impl DataType {
     pub(super) fn encode<'v>(&self, values: &mut impl Iterator<Item = &'v Value>) -> P4Data {
         let mut bytes = || values.next().map(|v| v.as_slice()).unwrap_or_default();
         let data = match self {
-            Self::Bits(_) => Data::Bitstring(bytestring::canonical(bytes())),
+            Self::Bits(_) | Self::Translated(_) => Data::Bitstring(bytestring::canonical(bytes())),
             Self::Signed(width) => Data::Bitstring(encode_signed(bytes(), *width)),
             Self::Bool => Data::Bool(bytes().iter().any(|b| *b != 0)),
             Self::SerializableEnum(_) => Data::EnumValue(bytestring::canonical(bytes())),
+            Self::Enum(names) => Data::Enum(name_of(names, bytes())),
+            Self::Error(names) => Data::Error(name_of(names, bytes())),
             Self::Struct(members) => Data::Struct(struct_like(members, values)),
             Self::Tuple(members) => Data::Tuple(struct_like(members, values)),
             Self::Header(members) => Data::Header(P4Header {
@@ -98,7 +130,7 @@ impl DataType {
                 .map_err(|error| Fault::value("data", &error))
         };
         match (self, &data.data) {
-            (Self::Bits(width), Some(Data::Bitstring(bytes)))
+            (Self::Bits(width) | Self::Translated(width), Some(Data::Bitstring(bytes)))
             | (Self::SerializableEnum(width), Some(Data::EnumValue(bytes))) => fixed(bytes, *width),
             (Self::Signed(width), Some(Data::Bitstring(bytes))) => {
                 let mut value = bytestring::to_fixed_signed(bytes, *width)
@@ -106,6 +138,8 @@ impl DataType {
                 clear_above(&mut value, *width);
                 Ok(Value::from_vec(value))
             }
+            (Self::Enum(names), Some(Data::Enum(name)))
+            | (Self::Error(names), Some(Data::Error(name))) => number_of(names, name),
             (Self::Bool, Some(Data::Bool(value))) => Ok(Value::from_slice(&[u8::from(*value)])),
             (Self::Struct(members), Some(Data::Struct(given)))
             | (Self::Tuple(members), Some(Data::Tuple(given)))
@@ -118,6 +152,25 @@ impl DataType {
             )),
         }
     }
+}
+
+/// The name of a value; its number if it has none.
+fn name_of(names: &[String], value: &[u8]) -> String {
+    let number = value
+        .iter()
+        .fold(0usize, |n, byte| n.wrapping_shl(8) | usize::from(*byte));
+    let name = names.get(number).cloned();
+    name.unwrap_or_else(|| number.to_string())
+}
+
+/// The number of a name, or the number itself if it is one.
+fn number_of(names: &[String], name: &str) -> Outcome<Value> {
+    let number = match names.iter().position(|known| known == name) {
+        Some(position) => u32::try_from(position).ok(),
+        None => name.parse().ok(),
+    };
+    let number = number.ok_or_else(|| Fault::invalid(format!("data: there is no {name:?}")))?;
+    Ok(Value::from_slice(&number.to_be_bytes()))
 }
 
 fn struct_like<'v>(
@@ -213,7 +266,7 @@ impl Reader<'_> {
                         self.leaf()?;
                         match translation.sdn_type {
                             Some(SdnType::SdnBitwidth(width)) => {
-                                Ok(DataType::Bits(width_of(width)?))
+                                Ok(DataType::Translated(width_of(width)?))
                             }
                             _ => Err(format!("type {}: strings are not translated", named.name)),
                         }
@@ -221,11 +274,23 @@ impl Reader<'_> {
                     None => Err(format!("type {} has no representation", named.name)),
                 }
             }
-            TypeSpec::HeaderUnion(_)
-            | TypeSpec::HeaderStack(_)
-            | TypeSpec::HeaderUnionStack(_)
-            | TypeSpec::Enum(_)
-            | TypeSpec::Error(_) => Err("values of its type are not supported".into()),
+            TypeSpec::Enum(named) => {
+                self.leaf()?;
+                let found = self.types.enums.get(&named.name);
+                let found = found.ok_or_else(|| no_type(&named.name))?;
+                let names = found.members.iter().map(|member| member.name.clone());
+                Ok(DataType::Enum(names.collect()))
+            }
+            TypeSpec::Error(_) => {
+                self.leaf()?;
+                let found = self.types.error.as_ref();
+                Ok(DataType::Error(
+                    found.map_or_else(Vec::new, |e| e.members.clone()),
+                ))
+            }
+            TypeSpec::HeaderUnion(_) | TypeSpec::HeaderStack(_) | TypeSpec::HeaderUnionStack(_) => {
+                Err("values of its type are not supported".into())
+            }
         }
     }
 
@@ -305,7 +370,8 @@ mod tests {
     fn struct_takes_its_values_in_order() {
         let types = types("s", vec![bit(48), bit(9)]);
         let data = DataType::new(Some(&structure("s")), Some(&types)).unwrap();
-        assert_eq!((data.leaves(), data.width()), (2, 57));
+        assert_eq!(data.widths(), [Some(48), Some(9)]);
+        assert!(data.has_width(57) && !data.has_width(56));
         let values = [
             Value::from_slice(&[0, 0, 0, 0, 1, 2]),
             Value::from_slice(&[0, 3]),
@@ -337,6 +403,29 @@ mod tests {
         let encoded = data.encode(&mut [value.clone()].iter());
         assert_eq!(encoded.data, Some(Data::Bitstring(vec![0xfd, 0x1d])));
         assert_eq!(data.decode(&encoded).unwrap(), value);
+    }
+
+    #[test]
+    fn enum_values_go_by_name() {
+        let names = vec!["IPv4".to_owned(), "Other".to_owned()];
+        let encode = |value: &[u8]| {
+            let value = Value::from_slice(value);
+            DataType::Enum(names.clone())
+                .encode(&mut [value].iter())
+                .data
+        };
+        assert_eq!(encode(&[0, 0, 0, 1]), Some(Data::Enum("Other".into())));
+        assert_eq!(encode(&[0, 0, 0, 7]), Some(Data::Enum("7".into())));
+        let decode = |name: &str| {
+            let data = Some(Data::Enum(name.into()));
+            let value = DataType::Enum(names.clone()).decode(&P4Data { data });
+            value
+                .map(|value| value.to_vec())
+                .map_err(|fault| fault.code)
+        };
+        assert_eq!(decode("Other"), Ok(vec![0, 0, 0, 1]));
+        assert_eq!(decode("7"), Ok(vec![0, 0, 0, 7]));
+        assert_eq!(decode("Nothing"), Err(tonic::Code::InvalidArgument));
     }
 
     #[test]

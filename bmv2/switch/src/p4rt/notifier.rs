@@ -124,13 +124,14 @@ fn digests(server: &Server) -> bool {
 
 fn encode_list(target: &super::target::Target, list: List) -> Option<p4::DigestList> {
     let bound = target.pipeline.binding.digests.get(&list.digest)?;
+    let data = bound.data.as_ref().ok()?;
     Some(p4::DigestList {
         digest_id: list.digest,
         list_id: list.list,
         data: list
             .messages
             .iter()
-            .map(|values| bound.data.encode(&mut values.iter()))
+            .map(|values| data.encode(&mut values.iter()))
             .collect(),
         timestamp: Clock::unix_nanos(),
     })

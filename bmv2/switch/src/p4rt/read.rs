@@ -200,9 +200,14 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         for (id, bound) in select(binding, &binding.registers, "register", query.register_id)? {
             let wanted = (query.register_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
+            let data = match bound.data() {
+                Ok(data) => data,
+                Err(_) if query.register_id == 0 => continue,
+                Err(fault) => return Err(fault),
+            };
             let values = self.target.switch.read_register(bound.core, index)?;
             for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
-                let data = bound.data.encode(&mut std::iter::once(&value));
+                let data = data.encode(&mut std::iter::once(&value));
                 self.answers
                     .entity(Entity::RegisterEntry(p4::RegisterEntry {
                         register_id: id,

@@ -11,6 +11,7 @@
 
 mod arbitration;
 mod compat;
+mod digests;
 mod packets;
 mod pipeline;
 mod profiles;

@@ -188,10 +188,11 @@ impl Binding {
             };
             let found = &program.registers()[core.index()];
             check_size("register", name, register.size.into(), found.size)?;
-            let data = DataType::new(register.type_spec.as_ref(), types)
-                .map_err(|what| mismatch("register", name, &what))?;
-            if data.width() != u64::from(found.width) {
-                let what = format!("the width differs: {} and {}", data.width(), found.width);
+            let data = DataType::new(register.type_spec.as_ref(), types);
+            if let Ok(data) = &data
+                && !data.has_width(found.width)
+            {
+                let what = format!("its type does not have the {} bits of a cell", found.width);
                 return Err(mismatch("register", name, &what));
             }
             let bound = RegisterBinding {
@@ -202,27 +203,7 @@ impl Binding {
             };
             insert(&mut self.registers, id, bound, "register")?;
         }
-        for digest in &info.digests {
-            let preamble = preamble_of(digest.preamble.as_ref(), "digest")?;
-            let (id, name) = (preamble.id, preamble.name.as_str());
-            let Some(core) = program.digest_by_name(name) else {
-                self.note_removed("digest", preamble, unnamed.digests)?;
-                continue;
-            };
-            let found = &program.digests()[core.index()];
-            let data = DataType::new(digest.type_spec.as_ref(), types)
-                .map_err(|what| mismatch("digest", name, &what))?;
-            if data.leaves() != found.widths.len() {
-                let what = format!(
-                    "the number of values differs: {} and {}",
-                    data.leaves(),
-                    found.widths.len()
-                );
-                return Err(mismatch("digest", name, &what));
-            }
-            self.digest_ids.insert(core, id);
-            insert(&mut self.digests, id, DigestBinding { data }, "digest")?;
-        }
+        self.bind_digests(info, program)?;
         for value_set in &info.value_sets {
             let preamble = preamble_of(value_set.preamble.as_ref(), "value set")?;
             let (id, name) = (preamble.id, preamble.name.as_str());
@@ -232,6 +213,42 @@ impl Binding {
             }
             let bound = bind_value_set(value_set, name, program)?;
             insert(&mut self.value_sets, id, bound, "value set")?;
+        }
+        Ok(())
+    }
+
+    /// Binds digests. They never refuse a pipeline: what cannot be sent can
+    /// only not be switched on.
+    fn bind_digests(&mut self, info: &P4Info, program: &Program) -> Outcome<()> {
+        let types = info.type_info.as_ref();
+        let lists = super::digests::match_lists(info, program);
+        for (digest, lists) in info.digests.iter().zip(lists) {
+            let preamble = preamble_of(digest.preamble.as_ref(), "digest")?;
+            let (id, name) = (preamble.id, preamble.name.as_str());
+            let Some(first) = lists.first() else {
+                self.note_removed("digest", preamble, false)?;
+                continue;
+            };
+            let found = program.digests()[first.index()].widths.len();
+            let data = DataType::new(digest.type_spec.as_ref(), types);
+            let data = data.and_then(|data| match data.leaves() {
+                leaves if leaves == found => Ok(data),
+                leaves => Err(format!(
+                    "the number of values differs: {leaves} and {found}"
+                )),
+            });
+            if let Err(why) = &data {
+                tracing::warn!(digest = name, why, "this digest cannot be switched on");
+            }
+            self.digest_ids
+                .extend(lists.into_iter().map(|list| (list, id)));
+            let name = name.to_owned();
+            insert(
+                &mut self.digests,
+                id,
+                DigestBinding { name, data },
+                "digest",
+            )?;
         }
         Ok(())
     }
@@ -245,7 +262,6 @@ struct Unnamed {
     counters: bool,
     meters: bool,
     registers: bool,
-    digests: bool,
     value_sets: bool,
 }
 
@@ -281,10 +297,6 @@ impl Unnamed {
             registers: any(
                 program.registers().iter().map(|r| &r.name),
                 info.registers.iter().map(|o| o.preamble.as_ref()),
-            ),
-            digests: any(
-                program.digests().iter().map(|d| &d.name),
-                info.digests.iter().map(|o| o.preamble.as_ref()),
             ),
             value_sets: any(
                 program.value_sets().iter().map(|v| &v.name),

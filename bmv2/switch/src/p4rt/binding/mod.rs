@@ -3,6 +3,7 @@
 //! not agree is refused with its name.
 
 mod bind;
+mod digests;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -159,12 +160,24 @@ pub(super) struct RegisterBinding {
     pub(super) core: RegisterId,
     pub(super) name: String,
     pub(super) size: u32,
-    pub(super) data: DataType,
+    /// How its values are sent; or why they cannot be.
+    pub(super) data: Result<DataType, String>,
+}
+
+impl RegisterBinding {
+    pub(super) fn data(&self) -> Outcome<&DataType> {
+        let name = &self.name;
+        self.data
+            .as_ref()
+            .map_err(|why| Fault::unimplemented(format!("register {name}: {why}")))
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct DigestBinding {
-    pub(super) data: DataType,
+    pub(super) name: String,
+    /// How its values are sent; or why they cannot be.
+    pub(super) data: Result<DataType, String>,
 }
 
 #[derive(Debug)]

@@ -150,7 +150,7 @@ impl Batch<'_> {
             .data
             .as_ref()
             .ok_or_else(|| Fault::invalid(format!("{}: the data is missing", bound.name)))?;
-        let value = bound.data.decode(data)?;
+        let value = bound.data()?.decode(data)?;
         self.push(TableOp::WriteRegister {
             register: bound.core,
             index,
@@ -184,8 +184,11 @@ impl Batch<'_> {
 
     pub(super) fn digest(&mut self, kind: UpdateType, digest: p4::DigestEntry) -> Outcome<()> {
         let id = digest.digest_id;
-        if !self.binding.digests.contains_key(&id) {
-            return Err(self.binding.unknown("digest", id));
+        let bound = self.binding.digests.get(&id);
+        let bound = bound.ok_or_else(|| self.binding.unknown("digest", id))?;
+        if let Err(why) = &bound.data {
+            let name = &bound.name;
+            return Err(Fault::unimplemented(format!("digest {name}: {why}")));
         }
         let digests = Arc::make_mut(&mut self.target.digests);
         let exists = digests.contains_key(&id);
