@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
@@ -18,8 +19,52 @@ pub struct Known {
     applies: fn(&Seen<'_>) -> bool,
 }
 
+/// What is special about a program.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Tables of P4Info that the compiler left out of the program.
+    left_out: BTreeSet<u32>,
+    /// Tables with a key field to which P4Info gives no width.
+    without_width: BTreeSet<u32>,
+    /// Tables with an exact key field that the program masks.
+    masked: BTreeSet<u32>,
+}
+
+impl Facts {
+    /// Looks at a program: its P4Info and its JSON.
+    pub fn of(info: &P4Info, json: &[u8]) -> Self {
+        let program: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+        let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+        let tables: Vec<_> = list(&program["pipelines"])
+            .iter()
+            .flat_map(|pipeline| list(&pipeline["tables"]))
+            .collect();
+        let mut facts = Self::default();
+        for table in &info.tables {
+            let Some(preamble) = &table.preamble else {
+                continue;
+            };
+            match tables.iter().find(|t| t["name"] == preamble.name.as_str()) {
+                None => {
+                    facts.left_out.insert(preamble.id);
+                }
+                Some(found) => {
+                    if list(&found["key"]).iter().any(|key| !key["mask"].is_null()) {
+                        facts.masked.insert(preamble.id);
+                    }
+                }
+            }
+            if table.match_fields.iter().any(|field| field.bitwidth == 0) {
+                facts.without_width.insert(preamble.id);
+            }
+        }
+        facts
+    }
+}
+
 /// What a difference is judged by.
 struct Seen<'a> {
+    facts: &'a Facts,
     step: &'a Step,
     /// The status of each update, ours and theirs; of the call if there are
     /// none.
@@ -101,6 +146,54 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
+        id: "const-entries-numbered",
+        applies: |seen| {
+            let constant = seen
+                .ours
+                .entities
+                .iter()
+                .any(|e| e.contains("is_const: true"));
+            let bare = |entities: &[String]| {
+                let mut all: Vec<String> = entities.iter().map(|e| without_numbers(e)).collect();
+                all.sort();
+                all
+            };
+            constant
+                && seen.ours.status == seen.theirs.status
+                && bare(&seen.ours.entities) == bare(&seen.theirs.entities)
+        },
+    },
+    Known {
+        id: "table-left-out",
+        applies: |seen| {
+            let left_out = &seen.facts.left_out;
+            let concerned = seen.entries().any(|entry| match entry.table_id {
+                0 => !left_out.is_empty(),
+                id => left_out.contains(&id),
+            });
+            concerned
+                && (seen.differing("OK", &["UNKNOWN"]) || seen.differing("NOT_FOUND", &["UNKNOWN"]))
+        },
+    },
+    Known {
+        id: "key-without-width",
+        applies: |seen| {
+            let concerned = |entry: &TableEntry| seen.facts.without_width.contains(&entry.table_id);
+            seen.entries().any(concerned) && seen.differing("OK", &["UNKNOWN", "NOT_FOUND"])
+        },
+    },
+    Known {
+        id: "masked-exact-key",
+        applies: |seen| {
+            let masked = &seen.facts.masked;
+            let concerned = seen.entries().any(|entry| match entry.table_id {
+                0 => !masked.is_empty(),
+                id => masked.contains(&id),
+            });
+            concerned && seen.differing("OK", &["INTERNAL"])
+        },
+    },
+    Known {
         id: "member-not-found",
         applies: |seen| seen.differing("NOT_FOUND", &["INVALID_ARGUMENT"]),
     },
@@ -142,10 +235,34 @@ fn has_empty_value(entry: &TableEntry) -> bool {
     })
 }
 
+/// An entry without its priority, the value of its prefixes and the mark of
+/// constant ones.
+fn without_numbers(entity: &str) -> String {
+    let mut text = entity.replace("is_const: true", "is_const: false");
+    for (before, after) in [("priority: ", ","), ("Lpm { value: ", ", prefix_len")] {
+        let mut rest = text.as_str();
+        let mut cut = String::new();
+        while let Some((left, right)) = rest.split_once(before) {
+            cut.push_str(left);
+            cut.push_str(before);
+            rest = right.find(after).map_or(right, |end| &right[end..]);
+        }
+        cut.push_str(rest);
+        text = cut;
+    }
+    text
+}
+
 /// The id of the explanation of a difference.
-pub fn explain(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<&'static str> {
+pub fn explain(
+    facts: &Facts,
+    step: &Step,
+    ours: &Outcome,
+    theirs: &Outcome,
+) -> Option<&'static str> {
     let (a, b) = (each_status(ours), each_status(theirs));
     let seen = Seen {
+        facts,
         step,
         statuses: if a.len() == b.len() {
             a.into_iter().zip(b).collect()
@@ -229,14 +346,21 @@ mod tests {
         });
         let refused = status("UNKNOWN [INVALID_ARGUMENT]");
         assert_eq!(
-            explain(&negative, &refused, &status("OK")),
+            explain(&Facts::default(), &negative, &refused, &status("OK")),
             Some("negative-priority")
         );
         let plain = insert(TableEntry::default());
-        assert_eq!(explain(&plain, &refused, &status("OK")), None);
-        assert_eq!(explain(&negative, &status("OK"), &refused), None);
+        assert_eq!(
+            explain(&Facts::default(), &plain, &refused, &status("OK")),
+            None
+        );
+        assert_eq!(
+            explain(&Facts::default(), &negative, &status("OK"), &refused),
+            None
+        );
         assert_eq!(
             explain(
+                &Facts::default(),
                 &plain,
                 &status("UNKNOWN [OUT_OF_RANGE]"),
                 &status("UNKNOWN [INVALID_ARGUMENT]")
@@ -250,6 +374,72 @@ mod tests {
             port: 1,
             frame: vec![0; 14],
         };
-        assert_eq!(explain(&step, &packet, &status("OK")), None);
+        assert_eq!(
+            explain(&Facts::default(), &step, &packet, &status("OK")),
+            None
+        );
+    }
+
+    fn entry(json: &str, priority: i32, is_const: bool) -> Outcome {
+        Outcome {
+            entities: vec![format!(
+                "E {{ Lpm {{ value: [{json}], prefix_len: 4 }}, priority: {priority}, m: 0, \
+                 is_const: {is_const} }}"
+            )],
+            ..status("OK")
+        }
+    }
+
+    #[test]
+    fn the_program_explains_some() {
+        use p4runtime_proto::p4::config::v1::{MatchField, Preamble, Table};
+        let table = |id, name: &str, bitwidth| Table {
+            preamble: Some(Preamble {
+                id,
+                name: name.into(),
+                ..Preamble::default()
+            }),
+            match_fields: vec![MatchField {
+                bitwidth,
+                ..MatchField::default()
+            }],
+            ..Table::default()
+        };
+        let info = P4Info {
+            tables: vec![table(1, "a", 8), table(2, "b", 0), table(3, "c", 8)],
+            ..P4Info::default()
+        };
+        let json = br#"{"pipelines": [{"tables": [{"name": "a", "key": [{"mask": "0x01"}]},
+            {"name": "b", "key": [{"mask": null}]}]}]}"#;
+        let facts = Facts::of(&info, json);
+        let read = |table_id| {
+            let entry = TableEntry {
+                table_id,
+                ..TableEntry::default()
+            };
+            Step::Read(vec![entry.into()])
+        };
+        let judge = |table_id, ours: &str, theirs: &str| {
+            explain(&facts, &read(table_id), &status(ours), &status(theirs))
+        };
+        assert_eq!(judge(1, "OK", "INTERNAL"), Some("masked-exact-key"));
+        assert_eq!(judge(2, "OK", "INTERNAL"), None);
+        assert_eq!(judge(2, "OK", "UNKNOWN"), Some("key-without-width"));
+        assert_eq!(judge(3, "NOT_FOUND", "UNKNOWN"), Some("table-left-out"));
+        assert_eq!(judge(1, "NOT_FOUND", "UNKNOWN"), None);
+        assert_eq!(judge(0, "OK", "UNKNOWN"), Some("table-left-out"));
+        let without = Facts::default();
+        assert_eq!(
+            explain(&without, &read(0), &status("OK"), &status("UNKNOWN")),
+            None
+        );
+        let judge = |ours: &Outcome, theirs: &Outcome| explain(&without, &read(1), ours, theirs);
+        let theirs = entry("17", 2_147_483_646, false);
+        let known = Some("const-entries-numbered");
+        assert_eq!(judge(&entry("16", 4, true), &theirs), known);
+        assert_eq!(judge(&entry("16", 4, false), &theirs), None);
+        let mut more = entry("16", 4, true);
+        more.entities.push("E".into());
+        assert_eq!(judge(&more, &theirs), None);
     }
 }

@@ -159,6 +159,7 @@ fn run(
     let both = (softswitch.ready(), bmv2.ready());
     both.0.map_err(&by_ours)?;
     both.1.map_err(&by_bmv2)?;
+    let facts = explain::Facts::of(&case.info, &case.json);
     let mut found = 0;
     for (number, step) in steps.iter().enumerate() {
         let order = || Order::Run(step.clone());
@@ -193,7 +194,7 @@ fn run(
         if ours == theirs {
             continue;
         }
-        let explanation = explain::explain(step, &ours, &theirs);
+        let explanation = explain::explain(&facts, step, &ours, &theirs);
         match explanation {
             Some(id) => *result.explained.entry(id).or_default() += 1,
             None => result.unexplained += 1,

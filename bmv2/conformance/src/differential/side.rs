@@ -53,6 +53,9 @@ const CALL: Duration = Duration::from_secs(20);
 /// Silence after which nothing more is expected of a packet.
 const QUIET: Duration = Duration::from_millis(6);
 
+/// How long a switch that answers nothing more may take to end.
+const DYING: Duration = Duration::from_secs(2);
+
 /// How long to listen on when the two switches differ.
 const LATE: Duration = Duration::from_millis(200);
 
@@ -186,6 +189,12 @@ impl Side {
                     .context("the stream has ended")?;
                 self.listen(QUIET, &mut outcome)?;
             }
+        }
+        // A switch that dies closes its sockets before it has ended.
+        let until = Instant::now() + DYING;
+        while outcome.status.as_deref() == Some("UNAVAILABLE") && Instant::now() < until {
+            self.alive()?;
+            std::thread::sleep(Duration::from_millis(20));
         }
         self.alive()?;
         Ok(outcome)
