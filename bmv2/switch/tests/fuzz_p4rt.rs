@@ -325,6 +325,84 @@ fn requests_of_any_content_are_answered() {
         });
 }
 
+/// One stream message of every kind.
+fn stream_messages() -> Vec<p4::StreamMessageRequest> {
+    use p4::stream_message_request::Update;
+    let info = p4info::from_text(P4INFO).unwrap();
+    let arbitration = |low, role: &str| {
+        Update::Arbitration(p4::MasterArbitrationUpdate {
+            device_id: 1,
+            role: (!role.is_empty()).then(|| p4::Role {
+                name: role.into(),
+                ..Default::default()
+            }),
+            election_id: Some(p4::Uint128 { high: 0, low }),
+            status: None,
+        })
+    };
+    let metadata = |metadata_id, value| p4::PacketMetadata {
+        metadata_id,
+        value: vec![value],
+    };
+    let all = [
+        arbitration(2, ""),
+        arbitration(3, "learner"),
+        Update::Packet(p4::PacketOut {
+            payload: vec![0xff; 64],
+            metadata: vec![metadata(1, 2), metadata(2, 0)],
+        }),
+        Update::DigestAck(p4::DigestListAck {
+            digest_id: info.digests[0].preamble.as_ref().unwrap().id,
+            list_id: 1,
+        }),
+        Update::Other(prost_types::Any {
+            type_url: "type.example.org/nothing".into(),
+            value: vec![1, 2, 3],
+        }),
+    ];
+    let wrap = |update| p4::StreamMessageRequest {
+        update: Some(update),
+    };
+    let mut all: Vec<_> = all.into_iter().map(wrap).collect();
+    all.push(p4::StreamMessageRequest { update: None });
+    all
+}
+
+#[test]
+fn stream_messages_of_any_content_are_handled() {
+    // A panic ends the test; nothing broken is used after it.
+    let target = AssertUnwindSafe(Target::start());
+    let seeds: Vec<Vec<u8>> = stream_messages()
+        .iter()
+        .map(Message::encode_to_vec)
+        .collect();
+    bolero::check!()
+        .with_type::<Vec<(u8, Changes)>>()
+        .with_iterations(1000)
+        .for_each(|messages| {
+            let target: &Target = &target;
+            let messages: Vec<p4::StreamMessageRequest> = messages
+                .iter()
+                .take(8)
+                .filter_map(|(seed, changes)| {
+                    let seed = &seeds[usize::from(*seed) % seeds.len()];
+                    Message::decode(mutate(seed, changes).as_slice()).ok()
+                })
+                .collect();
+            let mut client = target.client.clone();
+            target.check(async {
+                let requests = tokio_stream::iter(messages);
+                let mut answers = client.stream_channel(requests).await?.into_inner();
+                // The stream ends after the last message, in whatever way.
+                while let Ok(Some(_)) = answers.message().await {}
+                client
+                    .capabilities(p4::CapabilitiesRequest::default())
+                    .await?;
+                Ok(())
+            });
+        });
+}
+
 #[test]
 fn pipelines_of_any_content_are_verified() {
     // A panic ends the test; nothing broken is used after it.

@@ -15,6 +15,11 @@ use super::fault::{Fault, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct StreamId(pub(super) u64);
 
+/// Longest name of a role in bytes, and most roles: what is kept of a role
+/// outlives its controllers.
+const MAX_ROLE_NAME: usize = 256;
+const MAX_ROLES: usize = 256;
+
 /// `None` is lower than every election id.
 type ElectionId = Option<u128>;
 
@@ -115,6 +120,18 @@ impl Arbitration {
         if wanted.config.is_some() {
             return Err(Fault::invalid(
                 "role.config: this switch knows no scheme for role configurations",
+            ));
+        }
+        if role.len() > MAX_ROLE_NAME {
+            return Err(Fault::invalid(format!(
+                "role.name has {} bytes, the longest may have {MAX_ROLE_NAME}",
+                role.len()
+            )));
+        }
+        if self.roles.len() >= MAX_ROLES && !self.roles.contains_key(&role) {
+            return Err(Fault::new(
+                Code::ResourceExhausted,
+                format!("there are {MAX_ROLES} roles already, the most that this switch knows"),
             ));
         }
         let taken = id.is_some()
@@ -397,6 +414,25 @@ mod tests {
             Code::NotFound
         );
         assert_eq!(a.primaries(), [A, B]);
+    }
+
+    #[test]
+    fn roles_are_bounded() {
+        let mut a = strict();
+        let long = "r".repeat(257);
+        assert_eq!(
+            a.update(A, &with_role(1, &long)).unwrap_err().code,
+            Code::InvalidArgument
+        );
+        for number in 0..256 {
+            a.update(A, &with_role(1, &format!("{number}"))).unwrap();
+            a.disconnect(A);
+        }
+        assert_eq!(
+            a.update(A, &with_role(1, "another")).unwrap_err().code,
+            Code::ResourceExhausted
+        );
+        a.update(A, &with_role(1, "7")).unwrap();
     }
 
     #[test]

@@ -10,6 +10,12 @@ use crate::{Timestamp, Value};
 /// List length when the controller leaves it to the server.
 const DEFAULT_LIST_SIZE: usize = 1024;
 
+/// Longest list, whatever the controller asks for.
+const MAX_LIST_SIZE: usize = 16_384;
+/// Messages whose acknowledgement is waited for, of one digest; then the oldest
+/// list counts as acknowledged.
+const MAX_CACHED: usize = 65_536;
+
 /// The values of one digest message.
 pub(super) type Message = Vec<Value>;
 
@@ -56,7 +62,7 @@ impl Digests {
         }
         state.buffer.push(message);
         let size = match usize::try_from(config.max_list_size) {
-            Ok(size @ 1..) => size,
+            Ok(size @ 1..) => size.min(MAX_LIST_SIZE),
             _ => DEFAULT_LIST_SIZE,
         };
         if state.buffer.len() >= size || config.max_timeout_ns <= 0 {
@@ -95,6 +101,13 @@ impl Digests {
         if config.ack_timeout_ns > 0 {
             state.cached.extend(messages.iter().cloned());
             state.sent.insert(self.last_list, (now, messages.clone()));
+            while state.cached.len() > MAX_CACHED
+                && let Some((_, (_, oldest))) = state.sent.pop_first()
+            {
+                for message in oldest {
+                    state.cached.remove(&message);
+                }
+            }
         }
         Some(List {
             digest,
@@ -172,6 +185,19 @@ mod tests {
         assert_eq!(d.push(D, &c, message(1), at(1)), None);
         let sent = d.push(D, &c, message(2), at(2)).unwrap();
         assert_eq!(sent.messages, [message(1), message(2)]);
+    }
+
+    #[test]
+    fn a_controller_that_never_acknowledges_costs_bounded_memory() {
+        let mut d = Digests::default();
+        let c = config(i64::MAX / 1_000_000, i32::MAX, i64::MAX / 1_000_000);
+        let message = |n: u32| vec![Value::from_slice(&n.to_be_bytes())];
+        let lists = (0..200_000)
+            .filter_map(|n| d.push(D, &c, message(n), at(0)))
+            .map(|list| list.messages.len());
+        assert_eq!(lists.collect::<Vec<_>>(), [MAX_LIST_SIZE; 12]);
+        assert_eq!(d.states[&D].cached.len(), MAX_CACHED);
+        assert_eq!(d.states[&D].sent.len(), MAX_CACHED / MAX_LIST_SIZE);
     }
 
     #[test]

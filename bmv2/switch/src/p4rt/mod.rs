@@ -30,6 +30,7 @@ mod write;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use p4runtime_proto::MAX_MESSAGE_BYTES;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
@@ -49,6 +50,13 @@ use crate::ports::{Clock, DataPlane, PacketInSink};
 
 /// Packets for controllers that may wait before they are put on streams.
 const PACKET_IN_QUEUE: usize = 4096;
+
+/// Calls at a time on one connection; more wait for their turn.
+const MAX_CALLS: u32 = 256;
+/// How often a silent connection is asked whether its client is still there, and
+/// how long it has for its answer: a primary whose host is gone must not stay
+/// primary.
+const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Which behaviour controllers get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -181,7 +189,10 @@ impl P4RuntimeServer {
         })
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let mut builder = tonic::transport::Server::builder();
+        let mut builder = tonic::transport::Server::builder()
+            .max_concurrent_streams(Some(MAX_CALLS))
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE));
         if let Some(tls) = &self.server.config.tls {
             builder = builder.tls_config(tls.config())?;
         }

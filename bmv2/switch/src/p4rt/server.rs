@@ -9,6 +9,7 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::status::with_update_errors;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use super::arbitration::{Arbitration, StreamId, election_id, role_name};
@@ -26,6 +27,14 @@ use crate::{Program, Switch};
 /// Most updates of a DATAPLANE_ATOMIC batch: bounds the pause of the data
 /// plane.
 const MAX_ATOMIC: usize = 4096;
+
+/// Reads that are answered at a time: each holds a thread, as long as the client
+/// takes to read.
+const MAX_READS: usize = 64;
+/// Pipelines that are verified at a time; more wait.
+const MAX_CONFIGS: usize = 2;
+/// Longest packet of a controller, in bytes.
+const MAX_PACKET_OUT: usize = 1 << 16;
 
 /// What was committed, and what was saved for a later commit.
 #[derive(Debug, Default)]
@@ -58,6 +67,10 @@ pub(super) struct Server {
     pub(super) control: RwLock<Control>,
     pub(super) arbitration: Mutex<Arbitration>,
     pub(super) streams: Streams,
+    /// A permit for each Read that is being answered.
+    pub(super) reads: Arc<Semaphore>,
+    /// A permit for each pipeline that is being verified.
+    pub(super) configs: Semaphore,
     pub(super) digests: Mutex<Digests>,
     /// The committed pipeline, for those who must not wait for `control`.
     pub(super) pipeline: ArcSwapOption<Pipeline>,
@@ -69,6 +82,8 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(config: ServerConfig, switch: Arc<Switch>, clock: Clock) -> Self {
+        // Those that have not taken part in arbitration yet count too.
+        let streams = config.max_streams.saturating_mul(4);
         let arbitration = Arbitration::new(config.device_id, config.mode, config.max_streams);
         Self {
             config,
@@ -76,7 +91,9 @@ impl Server {
             clock,
             control: RwLock::default(),
             arbitration: Mutex::new(arbitration),
-            streams: Streams::default(),
+            streams: Streams::new(streams),
+            reads: Arc::new(Semaphore::new(MAX_READS)),
+            configs: Semaphore::new(MAX_CONFIGS),
             digests: Mutex::default(),
             pipeline: ArcSwapOption::empty(),
             facing: ArcSwapOption::empty(),
@@ -360,6 +377,12 @@ impl Server {
                 ));
             }
         };
+        if bytes.len() > MAX_PACKET_OUT {
+            return Err(Fault::invalid(format!(
+                "the packet has {} bytes, the longest may have {MAX_PACKET_OUT}",
+                bytes.len()
+            )));
+        }
         let plane = self.plane.get().and_then(Weak::upgrade);
         let plane = plane
             .ok_or_else(|| Fault::new(Code::Unavailable, "the switch is starting or stopping"))?;

@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::stream_message_request::Update as Incoming;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Reply;
 use p4runtime_proto::status::with_update_errors;
 use parking_lot::RwLockReadGuard;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -21,12 +21,14 @@ use super::arbitration::StreamId;
 use super::fault::{Fault, Outcome, error_of};
 use super::read;
 use super::server::{Control, Server, no_pipeline};
-use super::streams::Outgoing;
+use super::streams::Opened;
 use super::target::Target;
 
 /// Updates that are carried out on the thread that received them; larger
 /// batches go to a thread that may take its time.
 const INLINE_UPDATES: usize = 64;
+/// Bytes of a payload that go back with the error that befell it.
+const ECHO: usize = 256;
 /// Entities in one message of an answer.
 const CHUNK: usize = 512;
 /// Messages of an answer that are made while writes wait.
@@ -77,9 +79,16 @@ impl P4Runtime for Service {
         if self.server.control.read().facing().is_none() {
             return Err(no_pipeline().into());
         }
+        let permit = Arc::clone(&self.server.reads).try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            Status::resource_exhausted("too many reads wait for their clients to take the answers")
+        })?;
         let (sender, receiver) = mpsc::channel(4);
         let server = Arc::clone(&self.server);
-        tokio::task::spawn_blocking(move || answer(&server, &request, &sender));
+        tokio::task::spawn_blocking(move || {
+            answer(&server, &request, &sender);
+            drop(permit);
+        });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
@@ -88,6 +97,7 @@ impl P4Runtime for Service {
         request: Request<p4::SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
         let server = Arc::clone(&self.server);
+        let _permit = self.server.configs.acquire().await;
         blocking(move || server.set_pipeline(request.into_inner())).await?;
         Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
     }
@@ -107,9 +117,13 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let (id, outgoing): (StreamId, Outgoing) = self.server.streams.open();
+        let Opened {
+            id,
+            outgoing,
+            ended,
+        } = self.server.streams.open()?;
         let server = Arc::clone(&self.server);
-        tokio::spawn(serve_stream(server, id, request.into_inner()));
+        tokio::spawn(serve_stream(server, id, request.into_inner(), ended));
         Ok(Response::new(Box::pin(outgoing)))
     }
 
@@ -132,10 +146,15 @@ async fn serve_stream(
     server: Arc<Server>,
     id: StreamId,
     mut incoming: Streaming<p4::StreamMessageRequest>,
+    ended: Arc<Notify>,
 ) {
     let mut error = None;
     loop {
-        let message = match incoming.message().await {
+        let message = tokio::select! {
+            message = incoming.message() => message,
+            () = ended.notified() => break,
+        };
+        let message = match message {
             Ok(Some(message)) => message,
             Ok(None) => break,
             Err(status) => {
@@ -167,7 +186,8 @@ async fn serve_stream(
                     report(&server, id, fault, details);
                 }
             }
-            Some(Incoming::Other(other)) => {
+            Some(Incoming::Other(mut other)) => {
+                other.value.truncate(ECHO);
                 let fault = Fault::unimplemented("no message of this type is known");
                 let details =
                     p4::stream_error::Details::Other(p4::StreamOtherError { other: Some(other) });
@@ -187,7 +207,11 @@ async fn serve_stream(
 /// Reports what befell a packet-out. The packet goes back with it, but not a
 /// long payload.
 fn report_packet_out(server: &Server, id: StreamId, fault: Fault, mut packet: p4::PacketOut) {
-    packet.payload.truncate(256);
+    packet.payload.truncate(ECHO);
+    packet.metadata.truncate(ECHO);
+    for field in &mut packet.metadata {
+        field.value.truncate(ECHO);
+    }
     let details = p4::stream_error::Details::PacketOut(p4::PacketOutError {
         packet_out: Some(packet),
     });

@@ -9,14 +9,18 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use p4runtime_proto::p4::v1::StreamMessageResponse;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
-use tokio::sync::mpsc;
-use tonic::Status;
+use tokio::sync::{Notify, mpsc};
+use tonic::{Code, Status};
 
 use super::arbitration::{Notice, StreamId};
+use super::fault::{Fault, Outcome};
 
 /// Packets, digests and notices that may wait on a stream; more are lost and
-/// counted. Messages of arbitration always fit.
+/// counted.
 const MAX_WAITING: usize = 4096;
+/// Messages of any kind that may wait. Those of arbitration are never lost: a
+/// stream that has no room for one is ended.
+const MAX_WITH_ARBITRATION: usize = 2 * MAX_WAITING;
 
 type Item = Result<StreamMessageResponse, Status>;
 
@@ -24,28 +28,69 @@ type Item = Result<StreamMessageResponse, Status>;
 struct Handle {
     sender: mpsc::UnboundedSender<Item>,
     waiting: Arc<AtomicUsize>,
+    ended: Arc<Notify>,
+}
+
+/// A stream that was opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) id: StreamId,
+    /// What is sent on it.
+    pub(super) outgoing: Outgoing,
+    /// Told when the switch ends the stream.
+    pub(super) ended: Arc<Notify>,
 }
 
 /// All open streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Streams {
+    /// Most of them at a time.
+    limit: usize,
     open: parking_lot::Mutex<HashMap<StreamId, Handle>>,
     next: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Streams {
-    /// Opens a stream; the second part is what is sent on it.
-    pub(super) fn open(&self) -> (StreamId, Outgoing) {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            open: parking_lot::Mutex::default(),
+            next: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` if there are as many as there may be.
+    pub(super) fn open(&self) -> Outcome<Opened> {
+        let mut open = self.open.lock();
+        if open.len() >= self.limit {
+            return Err(Fault::new(
+                Code::ResourceExhausted,
+                format!(
+                    "{} streams are open already, the most that this switch takes",
+                    open.len()
+                ),
+            ));
+        }
         let id = StreamId(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
+        let ended = Arc::new(Notify::new());
         let handle = Handle {
             sender,
             waiting: Arc::clone(&waiting),
+            ended: Arc::clone(&ended),
         };
-        self.open.lock().insert(id, handle);
-        (id, Outgoing { receiver, waiting })
+        open.insert(id, handle);
+        Ok(Opened {
+            id,
+            outgoing: Outgoing { receiver, waiting },
+            ended,
+        })
     }
 
     /// Ends a stream, with an error or in peace.
@@ -60,9 +105,16 @@ impl Streams {
 
     /// Sends arbitration notices, in order.
     pub(super) fn notify(&self, notices: Vec<Notice>) {
-        let open = self.open.lock();
+        let mut open = self.open.lock();
         for (id, update) in notices {
             if let Some(handle) = open.get(&id) {
+                if handle.waiting.load(Ordering::Relaxed) >= MAX_WITH_ARBITRATION {
+                    let status = Status::resource_exhausted("the client reads too slowly");
+                    let _ = handle.sender.send(Err(status));
+                    handle.ended.notify_one();
+                    open.remove(&id);
+                    continue;
+                }
                 handle.waiting.fetch_add(1, Ordering::Relaxed);
                 let _ = handle.sender.send(Ok(StreamMessageResponse {
                     update: Some(Update::Arbitration(update)),
@@ -122,5 +174,36 @@ impl Stream for Outgoing {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4runtime_proto::p4::v1::MasterArbitrationUpdate;
+
+    #[test]
+    fn a_client_that_does_not_read_costs_bounded_memory() {
+        let streams = Streams::new(2);
+        let slow = streams.open().unwrap();
+        let other = streams.open().unwrap();
+        assert_eq!(
+            streams.open().unwrap_err().code,
+            Code::ResourceExhausted,
+            "a third"
+        );
+        for _ in 0..3 * MAX_WITH_ARBITRATION {
+            streams.notify(vec![(slow.id, MasterArbitrationUpdate::default())]);
+        }
+        assert_eq!(slow.outgoing.receiver.len(), MAX_WITH_ARBITRATION + 1);
+        assert!(!streams.send(slow.id, Update::Arbitration(Default::default())));
+        // Its place is free; the other is not concerned.
+        streams.open().unwrap();
+        assert!(streams.send(other.id, Update::Arbitration(Default::default())));
+        for _ in 0..3 * MAX_WAITING {
+            streams.send(other.id, Update::Arbitration(Default::default()));
+        }
+        assert_eq!(other.outgoing.receiver.len(), MAX_WAITING);
+        assert_eq!(streams.lost(), 1 + 2 * MAX_WAITING as u64 + 1);
     }
 }

@@ -12,6 +12,7 @@
 mod arbitration;
 mod compat;
 mod digests;
+mod limits;
 mod packets;
 mod pipeline;
 mod profiles;

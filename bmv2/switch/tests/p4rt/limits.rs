@@ -1,0 +1,141 @@
+//! What is too much is refused, and others are served meanwhile.
+
+use p4runtime_proto::MAX_MESSAGE_BYTES;
+use p4runtime_proto::entry;
+use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
+use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
+use prost_types::Any;
+use tonic::Code;
+
+use crate::support::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_long_is_refused() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let mut big = l2(7, 2);
+    big.metadata = vec![1; MAX_MESSAGE_BYTES];
+    let error = c.write(vec![entry::insert(big)]).await.unwrap_err();
+    assert_eq!(error.code(), Code::OutOfRange, "{error}");
+    assert_eq!(c.read_entries(l2(0, 0)).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_batch_of_failures_harms_nobody() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    // All but the first fail. Their account may be longer than what a client
+    // takes as metadata, which it then tells in its own way.
+    let updates = vec![entry::insert(l2(7, 2)); 50_000];
+    c.write(updates).await.unwrap_err();
+    assert_eq!(c.read_entries(l2(7, 2)).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_bounded() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    // 16 controllers, and three times as many that never say who they are.
+    let mut open = Vec::new();
+    let mut refused = None;
+    for _ in 0..100 {
+        let (up, requests) = tokio::sync::mpsc::channel(1);
+        let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+        match bed.client().await.stream_channel(requests).await {
+            Ok(stream) => open.push((up, stream)),
+            Err(status) => {
+                refused = Some(status.code());
+                break;
+            }
+        }
+    }
+    assert_eq!((open.len(), refused), (63, Some(Code::ResourceExhausted)));
+    c.write(vec![entry::insert(l2(7, 2))]).await.unwrap();
+    drop(open);
+    for _ in 0..500 {
+        let (_up, requests) = tokio::sync::mpsc::channel(1);
+        let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+        if bed.client().await.stream_channel(requests).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the places of streams that have ended stay taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_nobody_takes_do_not_stop_the_switch() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let updates: Vec<_> = (0..1000)
+        .map(|mac| {
+            let mut entry = l2(mac, 2);
+            entry.metadata = vec![7; 2000];
+            entry::insert(entry)
+        })
+        .collect();
+    c.write(updates).await.unwrap();
+    // Each answer is far more than flow control lets through.
+    let query: p4::Entity = p4::TableEntry::default().into();
+    let request = p4::ReadRequest {
+        device_id: DEVICE,
+        entities: vec![query; 50],
+        ..Default::default()
+    };
+    let mut client = bed.client().await;
+    let mut stuck = Vec::new();
+    let mut refused = 0;
+    for _ in 0..80 {
+        match client.read(request.clone()).await {
+            Ok(answer) => stuck.push(answer),
+            Err(status) => {
+                assert_eq!(status.code(), Code::ResourceExhausted);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((stuck.len(), refused), (64, 16));
+    let updates: Vec<_> = (0..1000).map(|mac| entry::delete(l2(mac, 2))).collect();
+    c.write(updates).await.unwrap();
+    drop(stuck);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_stream_messages_are_refused_without_an_echo() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let long = p4::PacketOut {
+        payload: vec![0; 1 << 20],
+        metadata: [(1, vec![2]), (2, vec![0])]
+            .map(|(metadata_id, value)| p4::PacketMetadata { metadata_id, value })
+            .to_vec(),
+    };
+    c.send(Up::Packet(long)).await;
+    match c.next().await.unwrap() {
+        Down::Error(error) => {
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+            assert!(error.message.contains("65536"), "{}", error.message);
+            let Some(p4::stream_error::Details::PacketOut(details)) = error.details else {
+                panic!("no details: {error:?}");
+            };
+            assert_eq!(details.packet_out.unwrap().payload.len(), 256);
+        }
+        other => panic!("not an error: {other:?}"),
+    }
+    let other = Any {
+        type_url: "type.example.org/nothing".into(),
+        value: vec![1; 1 << 20],
+    };
+    c.send(Up::Other(other)).await;
+    match c.next().await.unwrap() {
+        Down::Error(error) => {
+            assert_eq!(error.canonical_code, Code::Unimplemented as i32);
+            let Some(p4::stream_error::Details::Other(details)) = error.details else {
+                panic!("no details: {error:?}");
+            };
+            assert_eq!(details.other.unwrap().value.len(), 256);
+        }
+        other => panic!("not an error: {other:?}"),
+    }
+}
