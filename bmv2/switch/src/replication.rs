@@ -2,13 +2,54 @@
 
 use std::collections::BTreeMap;
 
+use crate::switch::port_state::PortsDown;
 use crate::switch::{CloneSession, MulticastGroup, Replica};
 
 /// All groups and sessions, with their copies in the order of output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Replication {
-    groups: BTreeMap<u16, (MulticastGroup, Vec<Replica>)>,
-    sessions: BTreeMap<u16, (CloneSession, Vec<Replica>)>,
+    groups: BTreeMap<u16, (MulticastGroup, Copies)>,
+    sessions: BTreeMap<u16, (CloneSession, Copies)>,
+    down: PortsDown,
+}
+
+/// The copies that a group or session makes.
+#[derive(Debug, Clone)]
+struct Copies {
+    /// For each replica, itself and those that stand in for it, the preferred
+    /// first.
+    chains: Vec<Vec<Replica>>,
+    /// Those that are made now.
+    order: Vec<Replica>,
+}
+
+impl Copies {
+    fn new(replicas: &[Replica], mut backups: Vec<Vec<Replica>>, down: &PortsDown) -> Self {
+        backups.resize_with(replicas.len(), Vec::new);
+        let with_backups =
+            |(first, rest): (&Replica, Vec<Replica>)| std::iter::once(*first).chain(rest).collect();
+        let chains = replicas.iter().zip(backups).map(with_backups).collect();
+        let mut copies = Self {
+            chains,
+            order: Vec::new(),
+        };
+        copies.choose(down);
+        copies
+    }
+
+    /// The first of each chain whose port is up; the first of all if none is.
+    /// Its port then drops the copy.
+    fn choose(&mut self, down: &PortsDown) {
+        let chosen = self.chains.iter().filter_map(|chain| {
+            let up = chain.iter().find(|replica| !down.contains(replica.port));
+            up.or(chain.first()).copied()
+        });
+        self.order = ordered(&chosen.collect::<Vec<_>>());
+    }
+
+    fn has_backups(&self) -> bool {
+        self.chains.iter().any(|chain| chain.len() > 1)
+    }
 }
 
 /// Instances in the order of their first appearance, ports ascending within
@@ -36,9 +77,25 @@ fn ordered(replicas: &[Replica]) -> Vec<Replica> {
 }
 
 impl Replication {
-    pub(crate) fn set_group(&mut self, group: MulticastGroup) {
-        let order = ordered(&group.replicas);
-        self.groups.insert(group.id, (group, order));
+    pub(crate) fn set_group(&mut self, group: MulticastGroup, backups: Vec<Vec<Replica>>) {
+        let copies = Copies::new(&group.replicas, backups, &self.down);
+        self.groups.insert(group.id, (group, copies));
+    }
+
+    /// Whether a change of a port's state changes any copies.
+    pub(crate) fn has_backups(&self) -> bool {
+        let of_groups = self.groups.values().map(|(_, copies)| copies);
+        let mut all = of_groups.chain(self.sessions.values().map(|(_, copies)| copies));
+        all.any(Copies::has_backups)
+    }
+
+    pub(crate) fn set_ports_down(&mut self, down: PortsDown) {
+        self.down = down;
+        let of_groups = self.groups.values_mut().map(|(_, copies)| copies);
+        let all = of_groups.chain(self.sessions.values_mut().map(|(_, copies)| copies));
+        for copies in all.filter(|copies| copies.has_backups()) {
+            copies.choose(&down);
+        }
     }
 
     pub(crate) fn delete_group(&mut self, id: u16) -> bool {
@@ -51,12 +108,14 @@ impl Replication {
 
     /// The copies of a group; none if it does not exist.
     pub(crate) fn group(&self, id: u16) -> &[Replica] {
-        self.groups.get(&id).map_or(&[], |(_, order)| order)
+        self.groups
+            .get(&id)
+            .map_or(&[], |(_, copies)| &copies.order)
     }
 
-    pub(crate) fn set_session(&mut self, session: CloneSession) {
-        let order = ordered(&session.replicas);
-        self.sessions.insert(session.id, (session, order));
+    pub(crate) fn set_session(&mut self, session: CloneSession, backups: Vec<Vec<Replica>>) {
+        let copies = Copies::new(&session.replicas, backups, &self.down);
+        self.sessions.insert(session.id, (session, copies));
     }
 
     pub(crate) fn delete_session(&mut self, id: u16) -> bool {
@@ -69,18 +128,45 @@ impl Replication {
 
     /// The copies of a session and the length that they are cut to.
     pub(crate) fn session(&self, id: u16) -> Option<(&[Replica], usize)> {
-        let (session, order) = self.sessions.get(&id)?;
+        let (session, copies) = self.sessions.get(&id)?;
         let cut = match session.truncate_to {
             0 => usize::MAX,
             n => n as usize,
         };
-        Some((order, cut))
+        Some((&copies.order, cut))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_stands_in_while_the_preferred_ports_are_down() {
+        let r = |instance, port| Replica { instance, port };
+        let mut replication = Replication::default();
+        let group = MulticastGroup {
+            id: 1,
+            replicas: vec![r(1, 1), r(2, 2)],
+        };
+        let backups = vec![vec![], vec![r(3, 3), r(4, 4)]];
+        replication.set_group(group.clone(), backups);
+        let mut down = PortsDown::default();
+        let mut with = |port, is_down| {
+            down.set(port, is_down);
+            replication.set_ports_down(down);
+            assert_eq!(replication.groups(), std::slice::from_ref(&group));
+            replication.group(1).to_vec()
+        };
+        assert_eq!(with(2, true), [r(1, 1), r(3, 3)]);
+        assert_eq!(with(3, true), [r(1, 1), r(4, 4)]);
+        // All are down: the first, which its port drops.
+        assert_eq!(with(4, true), [r(1, 1), r(2, 2)]);
+        assert_eq!(with(3, false), [r(1, 1), r(3, 3)]);
+        // Without a backup nothing changes.
+        assert_eq!(with(1, true), [r(1, 1), r(3, 3)]);
+        assert_eq!(with(2, false), [r(1, 1), r(2, 2)]);
+    }
 
     #[test]
     fn copies_go_out_by_instance_then_port() {

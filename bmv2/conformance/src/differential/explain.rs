@@ -28,18 +28,26 @@ pub struct Facts {
     without_width: BTreeSet<u32>,
     /// Tables with an exact key field that the program masks.
     masked: BTreeSet<u32>,
+    /// Whether it uses fields of headers that are not valid.
+    reads_invalid: bool,
 }
 
+/// Programs that use fields of headers that are not valid.
+const READ_INVALID: &[&str] = &["gauntlet_invalid_hdr_assign-bmv2"];
+
 impl Facts {
-    /// Looks at a program: its P4Info and its JSON.
-    pub fn of(info: &P4Info, json: &[u8]) -> Self {
+    /// Looks at a program: its name, its P4Info and its JSON.
+    pub fn of(name: &str, info: &P4Info, json: &[u8]) -> Self {
         let program: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
         let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
         let tables: Vec<_> = list(&program["pipelines"])
             .iter()
             .flat_map(|pipeline| list(&pipeline["tables"]))
             .collect();
-        let mut facts = Self::default();
+        let mut facts = Self {
+            reads_invalid: READ_INVALID.iter().any(|known| name.ends_with(known)),
+            ..Self::default()
+        };
         for table in &info.tables {
             let Some(preamble) = &table.preamble else {
                 continue;
@@ -178,8 +186,21 @@ pub const KNOWN: &[Known] = &[
     Known {
         id: "key-without-width",
         applies: |seen| {
-            let concerned = |entry: &TableEntry| seen.facts.without_width.contains(&entry.table_id);
-            seen.entries().any(concerned) && seen.differing("OK", &["UNKNOWN", "NOT_FOUND"])
+            let tables = &seen.facts.without_width;
+            let concerned = seen.entries().any(|entry| match entry.table_id {
+                0 => !tables.is_empty(),
+                id => tables.contains(&id),
+            });
+            let mut rest = seen.ours.entities.iter();
+            let more = seen.ours.entities.len() > seen.theirs.entities.len()
+                && seen
+                    .theirs
+                    .entities
+                    .iter()
+                    .all(|e| rest.any(|ours| ours == e));
+            concerned
+                && (seen.differing("OK", &["UNKNOWN", "NOT_FOUND"])
+                    || more && seen.ours.status == seen.theirs.status)
         },
     },
     Known {
@@ -191,6 +212,22 @@ pub const KNOWN: &[Known] = &[
                 id => masked.contains(&id),
             });
             concerned && seen.differing("OK", &["INTERNAL"])
+        },
+    },
+    Known {
+        id: "invalid-header",
+        applies: |seen| {
+            // The same frames at the same ports, but for their content.
+            let shape = |outcome: &Outcome| {
+                let ports = outcome.frames.iter();
+                let lengths = ports.map(|(port, frames)| {
+                    (*port, frames.iter().map(String::len).collect::<Vec<_>>())
+                });
+                lengths.collect::<Vec<_>>()
+            };
+            seen.facts.reads_invalid
+                && matches!(seen.step, Step::Packet { .. })
+                && shape(seen.ours) == shape(seen.theirs)
         },
     },
     Known {
@@ -411,7 +448,7 @@ mod tests {
         };
         let json = br#"{"pipelines": [{"tables": [{"name": "a", "key": [{"mask": "0x01"}]},
             {"name": "b", "key": [{"mask": null}]}]}]}"#;
-        let facts = Facts::of(&info, json);
+        let facts = Facts::of("any", &info, json);
         let read = |table_id| {
             let entry = TableEntry {
                 table_id,
@@ -428,6 +465,19 @@ mod tests {
         assert_eq!(judge(3, "NOT_FOUND", "UNKNOWN"), Some("table-left-out"));
         assert_eq!(judge(1, "NOT_FOUND", "UNKNOWN"), None);
         assert_eq!(judge(0, "OK", "UNKNOWN"), Some("table-left-out"));
+        let packet = Step::Packet {
+            port: 0,
+            frame: vec![0; 14],
+        };
+        let frame = |text: &str| Outcome {
+            frames: [(0, vec![text.to_owned()])].into(),
+            ..Outcome::default()
+        };
+        let invalid = Facts::of("p4c/gauntlet_invalid_hdr_assign-bmv2", &info, json);
+        let judge_packet = |facts, theirs| explain(facts, &packet, &frame("0000"), &frame(theirs));
+        assert_eq!(judge_packet(&invalid, "0200"), Some("invalid-header"));
+        assert_eq!(judge_packet(&invalid, "02"), None);
+        assert_eq!(judge_packet(&facts, "0200"), None);
         let without = Facts::default();
         assert_eq!(
             explain(&without, &read(0), &status("OK"), &status("UNKNOWN")),

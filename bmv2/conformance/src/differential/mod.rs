@@ -159,7 +159,7 @@ fn run(
     let both = (softswitch.ready(), bmv2.ready());
     both.0.map_err(&by_ours)?;
     both.1.map_err(&by_bmv2)?;
-    let facts = explain::Facts::of(&case.info, &case.json);
+    let facts = explain::Facts::of(&case.name, &case.info, &case.json);
     let mut found = 0;
     for (number, step) in steps.iter().enumerate() {
         let order = || Order::Run(step.clone());

@@ -57,11 +57,12 @@ impl Replication {
             self.groups.remove(&id);
             return Ok(());
         }
-        let replicas = decode_replicas(&place, switch, &group.replicas)?;
-        switch.set_multicast_group(MulticastGroup {
+        let (replicas, backups) = decode_replicas(&place, switch, &group.replicas)?;
+        let core = MulticastGroup {
             id: core_id,
             replicas,
-        });
+        };
+        switch.set_multicast_group_with_backups(core, backups);
         self.groups.insert(id, group);
         Ok(())
     }
@@ -89,15 +90,16 @@ impl Replication {
             self.sessions.remove(&id);
             return Ok(());
         }
-        let replicas = decode_replicas(&place, switch, &session.replicas)?;
+        let (replicas, backups) = decode_replicas(&place, switch, &session.replicas)?;
         let truncate_to = u32::try_from(session.packet_length_bytes)
             .map_err(|_| Fault::invalid(format!("{place}: packet_length_bytes is negative")))?;
-        switch.set_clone_session(CloneSession {
+        let core = CloneSession {
             id: core_id,
             replicas,
             truncate_to,
             class_of_service: session.class_of_service,
-        });
+        };
+        switch.set_clone_session_with_backups(core, backups);
         self.sessions.insert(id, session);
         Ok(())
     }
@@ -179,39 +181,56 @@ fn check_existence(place: &str, kind: UpdateType, exists: bool) -> Outcome<()> {
     }
 }
 
+/// Most replicas of a group or session, backups included: bounds the work for
+/// one packet.
+const MAX_REPLICAS: usize = 1 << 14;
+
+/// The replicas, and for each of them its backups.
 fn decode_replicas(
     place: &str,
     switch: &Switch,
-    replicas: &[p4::Replica],
-) -> Outcome<Vec<Replica>> {
+    given: &[p4::Replica],
+) -> Outcome<(Vec<Replica>, Vec<Vec<Replica>>)> {
+    let count: usize = given.iter().map(|r| 1 + r.backup_replicas.len()).sum();
+    if count > MAX_REPLICAS {
+        return Err(Fault::new(
+            Code::ResourceExhausted,
+            format!("{place}: it has {count} replicas, the most are {MAX_REPLICAS}"),
+        ));
+    }
     let mut seen = BTreeSet::new();
-    replicas
-        .iter()
-        .map(|replica| {
-            if !replica.backup_replicas.is_empty() {
-                return Err(Fault::unimplemented(format!(
-                    "{place}: backup replicas are not supported"
-                )));
+    let mut one = |port: u16, instance: u32| {
+        let instance = u16::try_from(instance)
+            .map_err(|_| Fault::invalid(format!("{place}: instance {instance} is too great")))?;
+        if !seen.insert((port, instance)) {
+            return Err(Fault::invalid(format!(
+                "{place}: port {port} with instance {instance} is given twice"
+            )));
+        }
+        Ok(Replica { instance, port })
+    };
+    let config = switch.config();
+    let (mut replicas, mut backups) = (Vec::new(), Vec::new());
+    for replica in given {
+        let port = match &replica.port_kind {
+            Some(PortKind::EgressPort(port)) => {
+                sdn_port::from_number(place, config, (*port).into())?
             }
-            let port = match &replica.port_kind {
-                Some(PortKind::EgressPort(port)) => {
-                    sdn_port::from_number(place, switch.config(), (*port).into())?
-                }
-                Some(PortKind::Port(bytes)) => sdn_port::from_bytes(place, switch.config(), bytes)?,
-                None => return Err(Fault::invalid(format!("{place}: a replica has no port"))),
-            };
-            let instance = u16::try_from(replica.instance).map_err(|_| {
-                Fault::invalid(format!(
-                    "{place}: instance {} is too great",
-                    replica.instance
-                ))
-            })?;
-            if !seen.insert((port, instance)) {
+            Some(PortKind::Port(bytes)) => sdn_port::from_bytes(place, config, bytes)?,
+            None => return Err(Fault::invalid(format!("{place}: a replica has no port"))),
+        };
+        replicas.push(one(port, replica.instance)?);
+        let mut stand_ins = Vec::new();
+        for backup in &replica.backup_replicas {
+            let own = sdn_port::from_bytes(place, config, &backup.port)?;
+            if own == port {
                 return Err(Fault::invalid(format!(
-                    "{place}: port {port} with instance {instance} is given twice"
+                    "{place}: a backup has the port {port} of its own replica"
                 )));
             }
-            Ok(Replica { instance, port })
-        })
-        .collect()
+            stand_ins.push(one(own, backup.instance)?);
+        }
+        backups.push(stand_ins);
+    }
+    Ok((replicas, backups))
 }

@@ -246,7 +246,8 @@ impl Switch {
 
     /// Tells whether a port can send and receive. Every port counts as up
     /// until this says otherwise. Members of selectors that watch a port are
-    /// chosen only while it is up: from the next burst of packets on.
+    /// chosen only while it is up, and replicas with backups give way to them:
+    /// from the next burst of packets on.
     ///
     /// Returns whether that is news. Like [`Self::apply`] it must not be called
     /// from a worker's output function, which holds the tables.
@@ -257,6 +258,12 @@ impl Switch {
         }
         if let Some(p) = self.running() {
             p.set_ports_down(*down);
+        }
+        let mut replication = self.replication.write();
+        let has_backups = replication.has_backups();
+        Arc::make_mut(&mut replication).set_ports_down(*down);
+        if has_backups {
+            self.replication_generation.fetch_add(1, Ordering::Release);
         }
         true
     }
@@ -473,7 +480,19 @@ impl Switch {
 
     /// Adds or replaces a multicast group.
     pub fn set_multicast_group(&self, group: MulticastGroup) {
-        self.change_replication(|r| r.set_group(group));
+        self.set_multicast_group_with_backups(group, Vec::new());
+    }
+
+    /// Adds or replaces a multicast group. `backups` are for each of the
+    /// group's replicas those that stand in for it, the preferred first, while
+    /// its port is down (see [`Self::set_port_up`]). While all are down the
+    /// replica itself is made.
+    pub fn set_multicast_group_with_backups(
+        &self,
+        group: MulticastGroup,
+        backups: Vec<Vec<Replica>>,
+    ) {
+        self.change_replication(|r| r.set_group(group, backups));
     }
 
     /// Removes a multicast group; false if there was none.
@@ -488,7 +507,17 @@ impl Switch {
 
     /// Adds or replaces a clone session.
     pub fn set_clone_session(&self, session: CloneSession) {
-        self.change_replication(|r| r.set_session(session));
+        self.set_clone_session_with_backups(session, Vec::new());
+    }
+
+    /// Adds or replaces a clone session with stand-ins for its replicas, as
+    /// [`Self::set_multicast_group_with_backups`].
+    pub fn set_clone_session_with_backups(
+        &self,
+        session: CloneSession,
+        backups: Vec<Vec<Replica>>,
+    ) {
+        self.change_replication(|r| r.set_session(session, backups));
     }
 
     /// Removes a clone session; false if there was none.

@@ -246,6 +246,50 @@ async fn multicast_copies_packets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_backup_replica_stands_in_for_a_port_that_is_down() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let backup = |port, instance| p4::BackupReplica {
+        port: vec![port],
+        instance,
+    };
+    let with = |backups: Vec<p4::BackupReplica>| {
+        let mut entry = group(5, &[(2, 1)]);
+        if let Some(Replication::MulticastGroupEntry(group)) = &mut entry.r#type {
+            group.replicas[0].backup_replicas = backups;
+        }
+        entry
+    };
+    for bad in [
+        vec![backup(2, 7)],
+        vec![backup(3, 7), backup(3, 7)],
+        vec![backup(3, 70_000)],
+    ] {
+        assert_eq!(
+            c.write_one(entry::insert(with(bad))).await,
+            Code::InvalidArgument
+        );
+    }
+    let entry = with(vec![backup(9, 2), backup(3, 3)]);
+    assert_eq!(c.write_one(entry::insert(entry.clone())).await, Code::Ok);
+    let mut flood = l2(0xffff_ffff_ffff, 0);
+    flood.action = Some(action("MyIngress.flood", &[5]));
+    c.write(vec![entry::insert(flood)]).await.unwrap();
+    let packet = frame(0xffff_ffff_ffff, 1);
+    bed.send(1, &packet);
+    assert_eq!(bed.receive(2).await, Some(packet.clone()));
+    bed.switch.set_port_up(2, false);
+    // Port 9 has no interface: the next one.
+    bed.send(1, &packet);
+    assert_eq!(bed.receive(3).await, Some(packet.clone()));
+    bed.switch.set_port_up(2, true);
+    bed.send(1, &packet);
+    assert_eq!(bed.receive(2).await, Some(packet));
+    let wanted = Entity::PacketReplicationEngineEntry(entry);
+    assert_eq!(c.read(group(0, &[])).await.unwrap(), [wanted]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn clone_sessions_are_kept() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
