@@ -100,6 +100,17 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+/// What a meter gave each colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ColourCounts {
+    /// Within the committed rate.
+    pub green: CounterValue,
+    /// Above it, within the peak rate.
+    pub yellow: CounterValue,
+    /// Above the peak rate.
+    pub red: CounterValue,
+}
+
 /// Rates of a meter in its unit a second, and bursts in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct MeterConfig {
@@ -122,6 +133,8 @@ pub struct EntryState {
     pub counter: Option<CounterValue>,
     /// Its direct meter's configuration, if set.
     pub meter: Option<MeterConfig>,
+    /// What its direct meter gave each colour, in tables that have one.
+    pub colours: Option<ColourCounts>,
     /// Nanoseconds since the last hit, or since the last write if there was
     /// none; only in tables with `support_timeout`.
     pub since_last_hit_ns: Option<u64>,

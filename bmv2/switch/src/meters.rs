@@ -5,7 +5,7 @@
 
 use parking_lot::Mutex;
 
-use crate::control::MeterConfig;
+use crate::control::{ColourCounts, MeterConfig};
 use crate::program::Unit;
 use crate::switch::Timestamp;
 
@@ -56,6 +56,28 @@ struct State {
     config: Option<MeterConfig>,
     peak: Bucket,
     committed: Bucket,
+    /// What got each colour.
+    counts: ColourCounts,
+}
+
+impl State {
+    fn colour(&mut self, unit: Unit, bytes: u64, now: Timestamp) -> u64 {
+        if self.config.is_none() {
+            return GREEN;
+        }
+        let amount = match unit {
+            Unit::Packets => 1,
+            Unit::Bytes => bytes,
+        };
+        let micros = now.as_micros();
+        if !self.peak.take(micros, amount) {
+            RED
+        } else if !self.committed.take(micros, amount) {
+            YELLOW
+        } else {
+            GREEN
+        }
+    }
 }
 
 /// One meter.
@@ -78,24 +100,28 @@ impl Meter {
         self.0.lock().config
     }
 
+    /// What got each colour since the meter was made or they were cleared.
+    pub(crate) fn counts(&self) -> ColourCounts {
+        self.0.lock().counts
+    }
+
+    /// Starts counting anew.
+    pub(crate) fn clear_counts(&self) {
+        self.0.lock().counts = ColourCounts::default();
+    }
+
     /// The colour of a packet of `bytes` bytes.
     pub(crate) fn execute(&self, unit: Unit, bytes: u64, now: Timestamp) -> u64 {
         let mut s = self.0.lock();
-        if s.config.is_none() {
-            return GREEN;
-        }
-        let amount = match unit {
-            Unit::Packets => 1,
-            Unit::Bytes => bytes,
+        let colour = s.colour(unit, bytes, now);
+        let count = match colour {
+            GREEN => &mut s.counts.green,
+            YELLOW => &mut s.counts.yellow,
+            _ => &mut s.counts.red,
         };
-        let micros = now.as_micros();
-        if !s.peak.take(micros, amount) {
-            RED
-        } else if !s.committed.take(micros, amount) {
-            YELLOW
-        } else {
-            GREEN
-        }
+        count.packets = count.packets.wrapping_add(1);
+        count.bytes = count.bytes.wrapping_add(bytes);
+        colour
     }
 }
 
@@ -118,6 +144,7 @@ impl MeterArray {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::CounterValue;
 
     #[test]
     fn colours_follow_the_buckets() {
@@ -141,6 +168,20 @@ mod tests {
         // At 1 ms both have one.
         assert_eq!(m.execute(Unit::Packets, 100, at(1_000)), GREEN);
         assert_eq!(m.execute(Unit::Packets, 100, at(1_000)), RED);
+        let of = |packets: u64| CounterValue {
+            packets,
+            bytes: packets * 100,
+        };
+        let counts = ColourCounts {
+            green: of(4),
+            yellow: of(2),
+            red: of(3),
+        };
+        assert_eq!(m.counts(), counts);
+        m.configure(None);
+        assert_eq!(m.counts(), counts, "the rates are another thing");
+        m.clear_counts();
+        assert_eq!(m.counts(), ColourCounts::default());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tonic::Code;
 
 use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding, ValueSetBinding};
 use super::fault::{Fault, Outcome};
-use crate::{ActionCall, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
+use crate::{ActionCall, ColourCounts, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
 
 /// Where an action call stands, for its scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,6 +278,27 @@ pub(super) fn encode_counter(value: CounterValue) -> p4::CounterData {
         byte_count: count(value.bytes),
         packet_count: count(value.packets),
     }
+}
+
+/// What a meter gave each colour.
+pub(super) fn encode_colours(counts: &ColourCounts) -> p4::MeterCounterData {
+    p4::MeterCounterData {
+        green: Some(encode_counter(counts.green)),
+        yellow: Some(encode_counter(counts.yellow)),
+        red: Some(encode_counter(counts.red)),
+    }
+}
+
+/// Checks what is written to the counters of colours: they can only be cleared.
+pub(super) fn check_colours(place: &str, data: &p4::MeterCounterData) -> Outcome<()> {
+    let zero = p4::CounterData::default();
+    let colours = [&data.green, &data.yellow, &data.red];
+    if colours.into_iter().flatten().all(|count| *count == zero) {
+        return Ok(());
+    }
+    Err(Fault::invalid(format!(
+        "{place}: the counters of a meter's colours can only be set to 0"
+    )))
 }
 
 pub(super) fn decode_meter(config: &p4::MeterConfig) -> Outcome<MeterConfig> {

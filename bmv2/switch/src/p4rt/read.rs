@@ -169,11 +169,6 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     }
 
     fn meters(&mut self, query: &p4::MeterEntry) -> Outcome<()> {
-        if query.counter_data.is_some() {
-            return Err(Fault::unimplemented(
-                "meters have no counters for each colour",
-            ));
-        }
         let binding = self.binding;
         for (id, bound) in select(binding, &binding.meters, "meter", query.meter_id)? {
             let wanted = (query.meter_id != 0).then_some(query.index.as_ref());
@@ -183,12 +178,17 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 index,
             };
             let configs = self.target.switch.read_meter(&target)?;
+            let colours = match query.counter_data {
+                Some(_) => self.target.switch.read_colours(&target)?,
+                None => Vec::new(),
+            };
+            let mut colours = colours.iter().map(entry::encode_colours);
             for (position, config) in (i64::from(index.unwrap_or(0))..).zip(configs) {
                 self.answers.entity(Entity::MeterEntry(p4::MeterEntry {
                     meter_id: id,
                     index: Some(p4::Index { index: position }),
                     config: config.map(entry::encode_meter),
-                    counter_data: None,
+                    counter_data: colours.next(),
                 }))?;
             }
         }
@@ -284,11 +284,6 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     }
 
     fn direct_meters(&mut self, query: &p4::DirectMeterEntry) -> Outcome<()> {
-        if query.counter_data.is_some() {
-            return Err(Fault::unimplemented(
-                "meters have no counters for each colour",
-            ));
-        }
         self.direct(
             query.table_entry.as_ref(),
             |table| table.has_meter,
@@ -297,7 +292,10 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 Entity::DirectMeterEntry(p4::DirectMeterEntry {
                     table_entry: Some(key),
                     config: state.meter.map(entry::encode_meter),
-                    counter_data: None,
+                    counter_data: query
+                        .counter_data
+                        .and(state.colours.as_ref())
+                        .map(entry::encode_colours),
                 })
             },
         )
@@ -453,6 +451,10 @@ pub(super) fn encode_entry(
     let nanos = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     let counter = query.counter_data.as_ref().and(state.counter);
     let meter = query.meter_config.as_ref().and(state.meter);
+    let colours = query
+        .meter_counter_data
+        .as_ref()
+        .and(state.colours.as_ref());
     let since = query
         .time_since_last_hit
         .as_ref()
@@ -465,7 +467,7 @@ pub(super) fn encode_entry(
         controller_metadata: state.entry.cookie,
         meter_config: meter.map(entry::encode_meter),
         counter_data: counter.map(entry::encode_counter),
-        meter_counter_data: None,
+        meter_counter_data: colours.map(entry::encode_colours),
         is_default_action: false,
         idle_timeout_ns: nanos(state.entry.idle_timeout_ns),
         time_since_last_hit: since.map(|ns| p4::table_entry::IdleTimeout {

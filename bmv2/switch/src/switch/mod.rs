@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 
 use crate::control::{
-    CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch, Group, Member,
-    MeterConfig, MeterTarget, ReadCursor, TableError, TableOp, Value,
+    ColourCounts, CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch,
+    Group, Member, MeterConfig, MeterTarget, ReadCursor, TableError, TableOp, Value,
 };
 use crate::counters::CounterArray;
-use crate::meters::MeterArray;
+use crate::meters::{Meter, MeterArray};
 use crate::program::{ProfileId, Program, RegisterId, TableId};
 use crate::registers::{RegisterArray, Registers};
 use crate::replication::Replication;
@@ -385,21 +385,48 @@ impl Switch {
     /// # Errors
     /// Why the target makes no sense.
     pub fn read_meter(&self, target: &MeterTarget) -> Result<Vec<Option<MeterConfig>>, TableError> {
+        let mut configs = Vec::new();
+        self.each_meter(target, |meter| configs.push(meter.config()))?;
+        Ok(configs)
+    }
+
+    /// Reads what meters gave each colour: one cell, or all cells of an array.
+    ///
+    /// # Errors
+    /// Why the target makes no sense.
+    pub fn read_colours(&self, target: &MeterTarget) -> Result<Vec<ColourCounts>, TableError> {
+        let mut counts = Vec::new();
+        self.each_meter(target, |meter| counts.push(meter.counts()))?;
+        Ok(counts)
+    }
+
+    /// Makes meters count the colours they give anew: one cell, or all cells of
+    /// an array.
+    ///
+    /// # Errors
+    /// Why the target makes no sense.
+    pub fn clear_colours(&self, target: &MeterTarget) -> Result<(), TableError> {
+        self.each_meter(target, Meter::clear_counts)
+    }
+
+    fn each_meter(
+        &self,
+        target: &MeterTarget,
+        mut each: impl FnMut(&Meter),
+    ) -> Result<(), TableError> {
         let p = self.current()?;
         match target {
             MeterTarget::Direct { table, key } => {
                 let tables = p.tables.read();
-                Ok(vec![tables.direct_meter(&p.program, *table, key)?.config()])
+                each(tables.direct_meter(&p.program, *table, key)?);
             }
             MeterTarget::Indexed { meter, index } => {
                 let cells = &p.meter(meter.0)?.cells;
                 let range = indices(&p.meter_name(meter.0), *index, cells.len())?;
-                Ok(range
-                    .filter_map(|i| cells.get(i))
-                    .map(crate::meters::Meter::config)
-                    .collect())
+                range.filter_map(|i| cells.get(i)).for_each(each);
             }
         }
+        Ok(())
     }
 
     /// Reads register cells: one, or all of an array.

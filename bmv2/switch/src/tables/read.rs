@@ -95,6 +95,7 @@ impl Tables {
             },
             counter: t.counted.then(|| t.counter(slot)),
             meter: t.meter(slot).and_then(Meter::config),
+            colours: t.meter(slot).map(Meter::counts),
             since_last_hit_ns: t.timed.then(|| {
                 now.as_nanos()
                     .saturating_sub(t.slab.word(slot, t.offsets.last_hit))

@@ -283,6 +283,7 @@ impl Table {
         }
         if let Some(m) = self.meter(slot) {
             m.configure(None);
+            m.clear_counts();
         }
     }
 

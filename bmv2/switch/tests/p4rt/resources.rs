@@ -193,6 +193,176 @@ async fn registers_are_written_by_both_sides() {
     assert_eq!(c.write_one(entry::modify(outside)).await, Code::OutOfRange);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn meters_count_what_got_each_colour() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    c.write(vec![entry::insert(l2(7, 2))]).await.unwrap();
+    // Room for one packet of 64 bytes in the committed bucket and for two in the
+    // other; the rates fill neither.
+    let small = p4::MeterConfig {
+        cir: 0,
+        cburst: 64,
+        pir: 0,
+        pburst: 128,
+        eburst: 0,
+    };
+    let asked = Some(p4::MeterCounterData::default());
+    let cell = meter(Some(1), Some(small));
+    assert_eq!(c.write_one(entry::modify(cell)).await, Code::Ok);
+    for _ in 0..5 {
+        bed.send(1, &frame(7, 1));
+        assert!(bed.receive(2).await.is_some());
+    }
+    let of = |packet_count: i64| {
+        Some(p4::CounterData {
+            packet_count,
+            byte_count: 64 * packet_count,
+        })
+    };
+    let with = |counter_data| {
+        [Entity::MeterEntry(p4::MeterEntry {
+            counter_data,
+            ..cell
+        })]
+    };
+    let query = p4::MeterEntry {
+        counter_data: asked,
+        ..meter(Some(1), None)
+    };
+    let counted = p4::MeterCounterData {
+        green: of(1),
+        yellow: of(1),
+        red: of(3),
+    };
+    assert_eq!(c.read(query).await.unwrap(), with(Some(counted)));
+    // Not asked for, not answered.
+    assert_eq!(c.read(meter(Some(1), None)).await.unwrap(), with(None));
+    // They can be cleared, and not set; rates do not clear them.
+    let write = |counter_data| {
+        entry::modify(p4::MeterEntry {
+            counter_data,
+            ..cell
+        })
+    };
+    let code = c.write_one(write(Some(counted))).await;
+    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(c.write_one(write(None)).await, Code::Ok);
+    assert_eq!(c.read(query).await.unwrap(), with(Some(counted)));
+    assert_eq!(c.write_one(write(asked)).await, Code::Ok);
+    let zero = p4::MeterCounterData {
+        green: of(0),
+        yellow: of(0),
+        red: of(0),
+    };
+    assert_eq!(c.read(query).await.unwrap(), with(Some(zero)));
+    // The whole array, in the order of its cells.
+    let all = p4::MeterEntry {
+        counter_data: asked,
+        ..meter(None, None)
+    };
+    bed.send(1, &frame(7, 1));
+    assert!(bed.receive(2).await.is_some());
+    let greens: Vec<i64> = c
+        .read(all)
+        .await
+        .unwrap()
+        .iter()
+        .map(|entity| match entity {
+            Entity::MeterEntry(meter) => {
+                let counts = meter.counter_data.unwrap();
+                counts.green.unwrap().packet_count
+            }
+            other => panic!("not a meter: {other:?}"),
+        })
+        .collect();
+    let mut expected = vec![0; 16];
+    expected[1] = 1;
+    assert_eq!(greens, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn direct_meters_count_what_got_each_colour() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    // One packet fits, and no second.
+    let rule = p4::TableEntry {
+        table_id: table_id("MyIngress.acl"),
+        priority: 1,
+        r#match: vec![entry::optional(3, 1)],
+        action: Some(action("MyIngress.allow", &[])),
+        meter_config: Some(p4::MeterConfig {
+            cir: 0,
+            cburst: 1,
+            pir: 0,
+            pburst: 1,
+            eburst: 0,
+        }),
+        ..Default::default()
+    };
+    let default = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        is_default_action: true,
+        action: Some(action("NoAction", &[])),
+        ..Default::default()
+    };
+    c.write(vec![entry::insert(rule.clone()), entry::modify(default)])
+        .await
+        .unwrap();
+    for id in 0..3 {
+        bed.send(1, &ipv4(0x0a01_0203, 0x0a00_0001, 17, id));
+    }
+    // Nothing overtakes: the marker is the last packet.
+    c.write(vec![entry::insert(l2(0x77, 2))]).await.unwrap();
+    bed.send(1, &frame(0x77, 1));
+    assert!(bed.receive(2).await.is_some());
+    let of = |packet_count: i64| {
+        Some(p4::CounterData {
+            packet_count,
+            byte_count: 64 * packet_count,
+        })
+    };
+    let counted = p4::MeterCounterData {
+        green: of(1),
+        yellow: of(0),
+        red: of(2),
+    };
+    let query = p4::TableEntry {
+        meter_counter_data: Some(p4::MeterCounterData::default()),
+        meter_config: None,
+        ..rule.clone()
+    };
+    let read = c.read_entries(query.clone()).await;
+    assert_eq!(read[0].meter_counter_data, Some(counted));
+    assert_eq!(read[0].meter_config, None, "not asked for");
+    let direct = |config, counter_data| p4::DirectMeterEntry {
+        table_entry: Some(p4::TableEntry {
+            action: None,
+            meter_config: None,
+            ..rule.clone()
+        }),
+        config,
+        counter_data,
+    };
+    let asked = Some(p4::MeterCounterData::default());
+    let read = c.read(direct(None, asked)).await.unwrap();
+    let expected = direct(rule.meter_config, Some(counted));
+    assert_eq!(read, [Entity::DirectMeterEntry(expected)]);
+    let clear = direct(rule.meter_config, asked);
+    assert_eq!(c.write_one(entry::modify(clear)).await, Code::Ok);
+    let read = c.read_entries(query.clone()).await;
+    let counts = read[0].meter_counter_data.unwrap();
+    assert_eq!((counts.green, counts.red), (of(0), of(0)));
+    // A new entry in the same place counts from 0.
+    let again = [entry::delete(rule.clone()), entry::insert(rule)];
+    bed.send(1, &ipv4(0x0a01_0203, 0x0a00_0001, 17, 9));
+    bed.send(1, &frame(0x77, 1));
+    assert!(bed.receive(2).await.is_some());
+    c.write(again.to_vec()).await.unwrap();
+    let counts = c.read_entries(query).await[0].meter_counter_data.unwrap();
+    assert_eq!((counts.green, counts.red), (of(0), of(0)));
+}
+
 fn group(id: u32, replicas: &[(u8, u32)]) -> p4::PacketReplicationEngineEntry {
     let replicas = replicas.iter().map(|&(port, instance)| p4::Replica {
         port_kind: Some(p4::replica::PortKind::Port(vec![port])),

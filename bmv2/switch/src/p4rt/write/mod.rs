@@ -19,7 +19,6 @@ use crate::{
 };
 
 pub(super) use resources::direct_table;
-use resources::no_colour_counters;
 
 /// Carries out the updates in order; a failed one does not stop the rest.
 /// Returns one outcome for each.
@@ -204,6 +203,8 @@ impl Batch<'_> {
         });
         let meter = entry.meter_config.as_ref().map(entry::decode_meter);
         let meter = meter.transpose()?;
+        // Those of a new entry are 0.
+        let clears = kind == UpdateType::Modify && entry.meter_counter_data.is_some();
         let needs_key = counter.is_some() || table.has_meter;
         let key_again = needs_key.then(|| key.clone());
         let stored = TableEntry {
@@ -236,13 +237,17 @@ impl Batch<'_> {
             });
         }
         if table.has_meter && (meter.is_some() || kind == UpdateType::Modify) {
+            let target = MeterTarget::Direct {
+                table: table.core,
+                key,
+            };
             self.push(TableOp::ConfigureMeter {
-                target: MeterTarget::Direct {
-                    table: table.core,
-                    key,
-                },
+                target: target.clone(),
                 config: meter,
             });
+            if clears {
+                self.clear_colours(&target)?;
+            }
         }
         Ok(())
     }
@@ -265,14 +270,12 @@ impl Batch<'_> {
             self.write_counter(target, table.counter, value)?;
         }
         if table.has_meter {
-            let config = entry.meter_config.as_ref().map(entry::decode_meter);
-            self.push(TableOp::ConfigureMeter {
-                target: MeterTarget::Direct {
-                    table: table.core,
-                    key,
-                },
-                config: config.transpose()?,
-            });
+            let target = MeterTarget::Direct {
+                table: table.core,
+                key,
+            };
+            let colours = entry.meter_counter_data.as_ref();
+            self.configure_meter(&table.name, target, entry.meter_config.as_ref(), colours)?;
         }
         Ok(())
     }
@@ -293,7 +296,10 @@ impl Batch<'_> {
         if entry.idle_timeout_ns != 0 {
             return invalid("the default entry has no idle timeout");
         }
-        if entry.counter_data.is_some() || entry.meter_config.is_some() {
+        let direct = entry.counter_data.is_some()
+            || entry.meter_config.is_some()
+            || entry.meter_counter_data.is_some();
+        if direct {
             return Err(Fault::unimplemented(format!(
                 "table {}: the default entry has no direct counter and no direct meter",
                 table.name
@@ -478,5 +484,11 @@ fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
     if entry.meter_config.is_some() && !table.has_meter {
         return invalid("it has no direct meter");
     }
-    no_colour_counters(&table.name, entry.meter_counter_data.as_ref())
+    if let Some(colours) = &entry.meter_counter_data {
+        if !table.has_meter {
+            return invalid("it has no direct meter");
+        }
+        entry::check_colours(&table.name, colours)?;
+    }
+    Ok(())
 }

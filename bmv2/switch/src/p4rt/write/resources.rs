@@ -66,17 +66,13 @@ impl Batch<'_> {
         let bound = self.binding.meters.get(&meter.meter_id);
         let bound = bound.ok_or_else(|| self.binding.unknown("meter", meter.meter_id))?;
         only_modify(kind, &bound.name)?;
-        no_colour_counters(&bound.name, meter.counter_data.as_ref())?;
         let index = entry::decode_index(&bound.name, meter.index.as_ref(), bound.size)?;
-        let config = meter.config.as_ref().map(entry::decode_meter);
-        self.push(TableOp::ConfigureMeter {
-            target: MeterTarget::Indexed {
-                meter: bound.core,
-                index,
-            },
-            config: config.transpose()?,
-        });
-        Ok(())
+        let target = MeterTarget::Indexed {
+            meter: bound.core,
+            index,
+        };
+        let colours = meter.counter_data.as_ref();
+        self.configure_meter(&bound.name, target, meter.config.as_ref(), colours)
     }
 
     pub(super) fn direct_counter(
@@ -123,17 +119,40 @@ impl Batch<'_> {
                 table.name
             )));
         }
-        no_colour_counters(&table.name, meter.counter_data.as_ref())?;
-        let config = meter.config.as_ref().map(entry::decode_meter);
         let key = entry::decode_key(table, entry)?;
-        self.push(TableOp::ConfigureMeter {
-            target: MeterTarget::Direct {
-                table: table.core,
-                key,
-            },
-            config: config.transpose()?,
-        });
+        let target = MeterTarget::Direct {
+            table: table.core,
+            key,
+        };
+        let colours = meter.counter_data.as_ref();
+        self.configure_meter(&table.name, target, meter.config.as_ref(), colours)
+    }
+
+    /// Sets a meter's rates and clears what it has counted if that is set.
+    pub(super) fn configure_meter(
+        &mut self,
+        place: &str,
+        target: MeterTarget,
+        config: Option<&p4::MeterConfig>,
+        colours: Option<&p4::MeterCounterData>,
+    ) -> Outcome<()> {
+        let config = config.map(entry::decode_meter).transpose()?;
+        if let Some(colours) = colours {
+            entry::check_colours(place, colours)?;
+            self.push(TableOp::ConfigureMeter {
+                target: target.clone(),
+                config,
+            });
+            return self.clear_colours(&target);
+        }
+        self.push(TableOp::ConfigureMeter { target, config });
         Ok(())
+    }
+
+    /// Clears what a meter has counted, after what waits was carried out.
+    pub(super) fn clear_colours(&mut self, target: &MeterTarget) -> Outcome<()> {
+        self.flush_current()?;
+        Ok(self.target.switch.clear_colours(target)?)
     }
 
     pub(super) fn register(
@@ -218,15 +237,6 @@ impl Batch<'_> {
                 Ok(())
             }
         }
-    }
-}
-
-pub(super) fn no_colour_counters(place: &str, data: Option<&p4::MeterCounterData>) -> Outcome<()> {
-    match data {
-        None => Ok(()),
-        Some(_) => Err(Fault::unimplemented(format!(
-            "{place}: there are no counters for each colour"
-        ))),
     }
 }
 
