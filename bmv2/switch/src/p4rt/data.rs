@@ -10,6 +10,7 @@ use p4runtime_proto::p4::config::v1::{
 use p4runtime_proto::p4::v1::{P4Data, P4Header, P4StructLike, p4_data::Data};
 
 use super::fault::{Fault, Outcome};
+use super::translation::Form;
 use crate::Value;
 
 /// Deepest nesting and most values that are accepted from P4Info, whose types
@@ -24,6 +25,8 @@ pub(super) enum DataType {
     /// A number with the controller's width, which may not be that of the data
     /// plane.
     Translated(u32),
+    /// A number that the controller has as a string.
+    Text,
     Signed(u32),
     Bool,
     SerializableEnum(u32),
@@ -54,6 +57,7 @@ impl DataType {
         match self {
             Self::Bits(_)
             | Self::Translated(_)
+            | Self::Text
             | Self::Signed(_)
             | Self::Bool
             | Self::SerializableEnum(_)
@@ -71,7 +75,7 @@ impl DataType {
             Self::Bits(width) | Self::Signed(width) | Self::SerializableEnum(width) => {
                 vec![Some(*width)]
             }
-            Self::Translated(_) => vec![None],
+            Self::Translated(_) | Self::Text => vec![None],
             Self::Bool => vec![Some(1)],
             // The compiler numbers them with 32 bits.
             Self::Enum(_) | Self::Error(_) => vec![Some(32)],
@@ -101,6 +105,7 @@ impl DataType {
         let mut bytes = || values.next().map(|v| v.as_slice()).unwrap_or_default();
         let data = match self {
             Self::Bits(_) | Self::Translated(_) => Data::Bitstring(bytestring::canonical(bytes())),
+            Self::Text => Data::Bitstring(Form::Text.encode(bytes())),
             Self::Signed(width) => Data::Bitstring(encode_signed(bytes(), *width)),
             Self::Bool => Data::Bool(bytes().iter().any(|b| *b != 0)),
             Self::SerializableEnum(_) => Data::EnumValue(bytestring::canonical(bytes())),
@@ -132,6 +137,9 @@ impl DataType {
         match (self, &data.data) {
             (Self::Bits(width) | Self::Translated(width), Some(Data::Bitstring(bytes)))
             | (Self::SerializableEnum(width), Some(Data::EnumValue(bytes))) => fixed(bytes, *width),
+            (Self::Text, Some(Data::Bitstring(bytes))) => {
+                Form::Text.decode(|| "data".into(), bytes)
+            }
             (Self::Signed(width), Some(Data::Bitstring(bytes))) => {
                 let mut value = bytestring::to_fixed_signed(bytes, *width)
                     .map_err(|error| Fault::value("data", &error))?;
@@ -268,7 +276,8 @@ impl Reader<'_> {
                             Some(SdnType::SdnBitwidth(width)) => {
                                 Ok(DataType::Translated(width_of(width)?))
                             }
-                            _ => Err(format!("type {}: strings are not translated", named.name)),
+                            Some(SdnType::SdnString(_)) => Ok(DataType::Text),
+                            None => Err(format!("type {} has no representation", named.name)),
                         }
                     }
                     None => Err(format!("type {} has no representation", named.name)),

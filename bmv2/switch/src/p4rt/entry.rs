@@ -1,6 +1,6 @@
 //! Table entries: from P4Runtime messages to the tables' terms and back.
 
-use p4runtime_proto::bytestring::{self, BytestringError};
+use p4runtime_proto::bytestring;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
@@ -8,6 +8,7 @@ use tonic::Code;
 
 use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding, ValueSetBinding};
 use super::fault::{Fault, Outcome};
+use super::translation::Form;
 use crate::{ActionCall, ColourCounts, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
 
 /// Where an action call stands, for its scope.
@@ -121,10 +122,12 @@ fn decode_field(
 ) -> Outcome<FieldMatch> {
     let place = || format!("{owner}: match field {}", field.name);
     let invalid = |what: &str| Fault::invalid(format!("{}: {what}", place()));
-    let number = |bytes: &[u8]| value(bytes).map_err(|error| Fault::value(place(), &error));
+    let number = |bytes: &[u8]| Form::Number.decode(place, bytes);
+    // P4Runtime translates only values that are compared as a whole.
+    let whole = |bytes: &[u8]| field.form.decode(place, bytes);
     match (field.kind, &given.field_match_type) {
         (FieldKind::Exact, Some(FieldMatchType::Exact(exact))) => {
-            Ok(FieldMatch::Exact(number(&exact.value)?))
+            Ok(FieldMatch::Exact(whole(&exact.value)?))
         }
         (FieldKind::Lpm, Some(FieldMatchType::Lpm(lpm))) => {
             let value = number(&lpm.value)?;
@@ -162,21 +165,13 @@ fn decode_field(
         }
         (FieldKind::Optional, Some(FieldMatchType::Optional(optional))) => {
             Ok(FieldMatch::Ternary {
-                value: number(&optional.value)?,
+                value: whole(&optional.value)?,
                 mask: all_ones(field.width),
             })
         }
         (_, None) => Err(invalid("the match is not set")),
         (kind, Some(_)) => Err(invalid(&format!("the match must be of kind {kind}"))),
     }
-}
-
-/// A number as the tables take it; they check the width.
-pub(super) fn value(bytes: &[u8]) -> Result<Value, BytestringError> {
-    if bytes.is_empty() {
-        return Err(BytestringError::Empty);
-    }
-    Ok(Value::from_slice(bytes))
 }
 
 fn all_ones(width: u32) -> Value {
@@ -227,7 +222,7 @@ pub(super) fn decode_action(
             .filter(|p| p.param_id == param.id)
             .or_else(|| action.params.iter().find(|p| p.param_id == param.id))
             .ok_or_else(|| Fault::invalid(format!("{} is missing", place())))?;
-        params.push(value(&given.value).map_err(|error| Fault::value(place(), &error))?);
+        params.push(param.form.decode(place, &given.value)?);
     }
     if action.params.len() != params.len() {
         return Err(Fault::invalid(format!(
@@ -341,7 +336,7 @@ pub(super) fn encode_match(table: &TableBinding, key: &EntryKey) -> Vec<p4::Fiel
         let kind = match (field.kind, given) {
             (_, FieldMatch::Any) => continue,
             (_, FieldMatch::Exact(value)) => FieldMatchType::Exact(p4::field_match::Exact {
-                value: canonical(value),
+                value: field.form.encode(value),
             }),
             (_, FieldMatch::Lpm { prefix_len: 0, .. }) => continue,
             (_, FieldMatch::Lpm { value, prefix_len }) => {
@@ -353,7 +348,7 @@ pub(super) fn encode_match(table: &TableBinding, key: &EntryKey) -> Vec<p4::Fiel
             (_, FieldMatch::Ternary { mask, .. }) if mask.iter().all(|b| *b == 0) => continue,
             (FieldKind::Optional, FieldMatch::Ternary { value, .. }) => {
                 FieldMatchType::Optional(p4::field_match::Optional {
-                    value: canonical(value),
+                    value: field.form.encode(value),
                 })
             }
             (_, FieldMatch::Ternary { value, mask }) => {
@@ -389,7 +384,7 @@ pub(super) fn encode_action(bound: &ActionBinding, call: &ActionCall) -> p4::Act
             .zip(&call.params)
             .map(|(param, value)| p4::action::Param {
                 param_id: param.id,
-                value: bytestring::canonical(value),
+                value: param.form.encode(value),
             })
             .collect(),
     }

@@ -25,6 +25,7 @@ mod service;
 mod streams;
 mod target;
 mod tls;
+mod translation;
 mod write;
 
 use std::future::Future;

@@ -2,10 +2,11 @@
 //! (specification, "Packet I/O").
 
 use p4runtime_proto::bytestring;
-use p4runtime_proto::p4::config::v1::ControllerPacketMetadata;
+use p4runtime_proto::p4::config::v1::{ControllerPacketMetadata, P4TypeInfo};
 use p4runtime_proto::p4::v1::PacketMetadata;
 
 use super::fault::{Fault, Outcome};
+use super::translation::Form;
 
 /// Longest header accepted from P4Info, in bits.
 const MAX_BITS: u32 = 1 << 14;
@@ -25,15 +26,24 @@ struct HeaderField {
     width: u32,
     /// Bits in front of it.
     offset: u32,
+    form: Form,
 }
 
 impl PacketHeader {
-    pub(super) fn new(name: &str, info: &ControllerPacketMetadata) -> Result<Self, String> {
+    /// The layout that P4Info describes. `widths` are the program's, if they are
+    /// known.
+    pub(super) fn new(
+        name: &str,
+        info: &ControllerPacketMetadata,
+        widths: Option<&[u32]>,
+        types: Option<&P4TypeInfo>,
+    ) -> Result<Self, String> {
         let mut fields = Vec::with_capacity(info.metadata.len());
         let mut offset = 0u32;
-        for field in &info.metadata {
-            let width = u32::try_from(field.bitwidth)
-                .ok()
+        for (position, field) in info.metadata.iter().enumerate() {
+            let width = widths
+                .and_then(|widths| widths.get(position).copied())
+                .or_else(|| u32::try_from(field.bitwidth).ok())
                 .filter(|width| (1..=MAX_BITS).contains(width))
                 .ok_or_else(|| {
                     format!(
@@ -49,6 +59,7 @@ impl PacketHeader {
                 name: field.name.clone(),
                 width,
                 offset,
+                form: Form::of(field.type_name.as_ref(), types),
             });
             offset += width;
             if offset > MAX_BITS {
@@ -79,7 +90,8 @@ impl PacketHeader {
                 )));
             };
             let place = || format!("{}: metadata {}", self.name, field.name);
-            let bytes = bytestring::to_fixed(&value.value, field.width)
+            let value = field.form.decode(place, &value.value)?;
+            let bytes = bytestring::to_fixed(&value, field.width)
                 .map_err(|error| Fault::value(place(), &error))?;
             write_bits(&mut packet, field.offset, field.width, &bytes);
         }
@@ -104,7 +116,9 @@ impl PacketHeader {
             .iter()
             .map(|field| PacketMetadata {
                 metadata_id: field.id,
-                value: bytestring::canonical(&read_bits(header, field.offset, field.width)),
+                value: field
+                    .form
+                    .encode(&read_bits(header, field.offset, field.width)),
             })
             .collect();
         Some((metadata, payload))
@@ -158,7 +172,7 @@ mod tests {
                 })
                 .collect(),
         };
-        PacketHeader::new("packet_in", &info).unwrap()
+        PacketHeader::new("packet_in", &info, None, None).unwrap()
     }
 
     fn metadata(values: &[(u32, &[u8])]) -> Vec<PacketMetadata> {
@@ -213,7 +227,7 @@ mod tests {
             }],
         };
         for bitwidth in [0, -1, i32::MAX] {
-            assert!(PacketHeader::new("packet_in", &info(bitwidth)).is_err());
+            assert!(PacketHeader::new("packet_in", &info(bitwidth), None, None).is_err());
         }
     }
 }

@@ -20,3 +20,4 @@ mod resources;
 mod support;
 mod tables;
 mod tls;
+mod translation;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use p4runtime_proto::p4::config::v1::{
-    self as p4info, P4Info, match_field::Match, match_field::MatchType,
+    self as p4info, P4Info, P4TypeInfo, match_field::Match, match_field::MatchType,
 };
 
 use super::{
@@ -14,7 +14,8 @@ use crate::Program;
 use crate::p4rt::data::DataType;
 use crate::p4rt::fault::{Fault, Outcome};
 use crate::p4rt::packet_header::PacketHeader;
-use crate::program::{ActionInfo, TableInfo};
+use crate::p4rt::translation::Form;
+use crate::program::{ActionInfo, HeaderInfo, TableInfo};
 
 impl Binding {
     /// Whether an object of P4Info was left out by the compiler. Then P4Info
@@ -53,7 +54,7 @@ impl Binding {
                 binding.note_removed("table", preamble, unnamed.tables)?;
                 continue;
             }
-            let bound = bind_table(table, &actions, program)?;
+            let bound = bind_table(table, &actions, program, info.type_info.as_ref())?;
             binding.table_ids.insert(bound.core, bound.id);
             insert(&mut binding.tables, bound.id, bound, "table")?;
         }
@@ -82,7 +83,9 @@ impl Binding {
         binding.bind_data(info, program, unnamed)?;
         for header in &info.controller_packet_metadata {
             let (id, name) = identity(header.preamble.as_ref(), "controller packet metadata")?;
-            let bound = PacketHeader::new(name, header)
+            let widths = program_widths(header, program);
+            let types = info.type_info.as_ref();
+            let bound = PacketHeader::new(name, header, widths.as_deref(), types)
                 .map_err(|what| mismatch("controller header", name, &what))?;
             match name {
                 "packet_in" => binding.packet_in = Some(bound),
@@ -211,7 +214,7 @@ impl Binding {
                 self.note_removed("value set", preamble, unnamed.value_sets)?;
                 continue;
             }
-            let bound = bind_value_set(value_set, name, program)?;
+            let bound = bind_value_set(value_set, name, program, types)?;
             insert(&mut self.value_sets, id, bound, "value set")?;
         }
         Ok(())
@@ -310,6 +313,7 @@ fn bind_table(
     table: &p4info::Table,
     actions: &HashMap<u32, &p4info::Action>,
     program: &Program,
+    types: Option<&P4TypeInfo>,
 ) -> Outcome<TableBinding> {
     let (id, name) = identity(table.preamble.as_ref(), "table")?;
     let wrong = |what: String| mismatch("table", name, &what);
@@ -348,6 +352,7 @@ fn bind_table(
             name: key.name.clone(),
             kind,
             width: key.width,
+            form: Form::of(field.type_name.as_ref(), types),
         });
     }
     let needs_priority = fields.iter().any(|f| f.kind.needs_priority());
@@ -363,7 +368,7 @@ fn bind_table(
         let core = found
             .action_by_name(action_name)
             .ok_or_else(|| wrong(format!("it has no action {action_name} in the program")))?;
-        let params = bind_params(action, &program.actions()[core.index()])
+        let params = bind_params(action, &program.actions()[core.index()], types)
             .map_err(|what| mismatch("action", action_name, &what))?;
         bound_actions.push(ActionBinding {
             id: reference.id,
@@ -395,7 +400,11 @@ fn bind_table(
     })
 }
 
-fn bind_params(action: &p4info::Action, found: &ActionInfo) -> Result<Vec<ParamBinding>, String> {
+fn bind_params(
+    action: &p4info::Action,
+    found: &ActionInfo,
+    types: Option<&P4TypeInfo>,
+) -> Result<Vec<ParamBinding>, String> {
     if action.params.len() != found.params.len() {
         return Err(format!(
             "the number of parameters differs: {} and {}",
@@ -417,6 +426,7 @@ fn bind_params(action: &p4info::Action, found: &ActionInfo) -> Result<Vec<ParamB
             Ok(ParamBinding {
                 id: param.id,
                 name: param.name.clone(),
+                form: Form::of(param.type_name.as_ref(), types),
             })
         })
         .collect()
@@ -452,6 +462,7 @@ fn bind_value_set(
     set: &p4info::ValueSet,
     name: &str,
     program: &Program,
+    types: Option<&P4TypeInfo>,
 ) -> Outcome<ValueSetBinding> {
     let wrong = |what: String| mismatch("value set", name, &what);
     let (core, found) = (0..)
@@ -477,6 +488,7 @@ fn bind_value_set(
             name: field.name.clone(),
             kind,
             width,
+            form: Form::of(field.type_name.as_ref(), types),
         });
     }
     Ok(ValueSetBinding {
@@ -493,6 +505,33 @@ fn counter_unit(spec: Option<&p4info::CounterSpec>) -> CounterUnit {
         Some(Unit::Packets) => CounterUnit::Packets,
         _ => CounterUnit::Both,
     }
+}
+
+/// The widths that the program gives the fields of a header for the controller:
+/// P4Info has the controller's, which may differ. `None` if no header of the
+/// program has these fields.
+fn program_widths(
+    header: &p4info::ControllerPacketMetadata,
+    program: &Program,
+) -> Option<Vec<u32>> {
+    let fits = |found: &&HeaderInfo| {
+        // The compiler fills the last byte up.
+        let fields = found
+            .fields
+            .iter()
+            .filter(|f| !f.name.starts_with("_padding"));
+        let mut fields = fields.map(|field| (field.name.as_str(), i64::from(field.width)));
+        let mut same = header.metadata.iter().map(|wanted| {
+            fields.next().is_some_and(|(name, width)| {
+                let open = wanted.type_name.is_some() || wanted.bitwidth == 0;
+                name == wanted.name && (open || width == i64::from(wanted.bitwidth))
+            })
+        });
+        !found.metadata && same.all(|same| same) && fields.next().is_none()
+    };
+    let found = program.headers().iter().find(fits)?;
+    let fields = found.fields.iter().take(header.metadata.len());
+    Some(fields.map(|field| field.width).collect())
 }
 
 fn field_kind(field: &p4info::MatchField) -> Option<FieldKind> {

@@ -13,6 +13,7 @@ use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use super::data::DataType;
 use super::fault::{Fault, Outcome};
 use super::packet_header::PacketHeader;
+use super::translation::Form;
 use crate::{
     ActionId, CounterId, CounterValue, DigestId, MatchKind, MeterId, ProfileId, RegisterId, TableId,
 };
@@ -61,6 +62,7 @@ pub(super) struct FieldBinding {
     pub(super) name: String,
     pub(super) kind: FieldKind,
     pub(super) width: u32,
+    pub(super) form: Form,
 }
 
 /// An action as one table has it.
@@ -78,6 +80,7 @@ pub(super) struct ActionBinding {
 pub(super) struct ParamBinding {
     pub(super) id: u32,
     pub(super) name: String,
+    pub(super) form: Form,
 }
 
 #[derive(Debug)]
