@@ -10,7 +10,6 @@ use crate::switch::{CloneSession, MulticastGroup, Replica};
 pub(crate) struct Replication {
     groups: BTreeMap<u16, (MulticastGroup, Copies)>,
     sessions: BTreeMap<u16, (CloneSession, Copies)>,
-    down: PortsDown,
 }
 
 /// The copies that a group or session makes.
@@ -77,8 +76,13 @@ fn ordered(replicas: &[Replica]) -> Vec<Replica> {
 }
 
 impl Replication {
-    pub(crate) fn set_group(&mut self, group: MulticastGroup, backups: Vec<Vec<Replica>>) {
-        let copies = Copies::new(&group.replicas, backups, &self.down);
+    pub(crate) fn set_group(
+        &mut self,
+        group: MulticastGroup,
+        backups: Vec<Vec<Replica>>,
+        down: &PortsDown,
+    ) {
+        let copies = Copies::new(&group.replicas, backups, down);
         self.groups.insert(group.id, (group, copies));
     }
 
@@ -89,12 +93,11 @@ impl Replication {
         all.any(Copies::has_backups)
     }
 
-    pub(crate) fn set_ports_down(&mut self, down: PortsDown) {
-        self.down = down;
+    pub(crate) fn set_ports_down(&mut self, down: &PortsDown) {
         let of_groups = self.groups.values_mut().map(|(_, copies)| copies);
         let all = of_groups.chain(self.sessions.values_mut().map(|(_, copies)| copies));
         for copies in all.filter(|copies| copies.has_backups()) {
-            copies.choose(&down);
+            copies.choose(down);
         }
     }
 
@@ -113,8 +116,13 @@ impl Replication {
             .map_or(&[], |(_, copies)| &copies.order)
     }
 
-    pub(crate) fn set_session(&mut self, session: CloneSession, backups: Vec<Vec<Replica>>) {
-        let copies = Copies::new(&session.replicas, backups, &self.down);
+    pub(crate) fn set_session(
+        &mut self,
+        session: CloneSession,
+        backups: Vec<Vec<Replica>>,
+        down: &PortsDown,
+    ) {
+        let copies = Copies::new(&session.replicas, backups, down);
         self.sessions.insert(session.id, (session, copies));
     }
 
@@ -150,11 +158,11 @@ mod tests {
             replicas: vec![r(1, 1), r(2, 2)],
         };
         let backups = vec![vec![], vec![r(3, 3), r(4, 4)]];
-        replication.set_group(group.clone(), backups);
         let mut down = PortsDown::default();
+        replication.set_group(group.clone(), backups, &down);
         let mut with = |port, is_down| {
             down.set(port, is_down);
-            replication.set_ports_down(down);
+            replication.set_ports_down(&down);
             assert_eq!(replication.groups(), std::slice::from_ref(&group));
             replication.group(1).to_vec()
         };

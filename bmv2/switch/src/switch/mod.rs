@@ -166,7 +166,7 @@ pub struct Switch {
     /// Rises with every change of groups or sessions.
     pub(crate) replication_generation: AtomicU64,
     pub(crate) totals: Totals,
-    /// Taken before `pipeline` and its tables.
+    /// Taken before `pipeline`, its tables and `replication`.
     ports_down: Mutex<PortsDown>,
     digests: Mutex<VecDeque<Digest>>,
     waker: RwLock<Option<Waker>>,
@@ -259,11 +259,8 @@ impl Switch {
         if let Some(p) = self.running() {
             p.set_ports_down(*down);
         }
-        let mut replication = self.replication.write();
-        let has_backups = replication.has_backups();
-        Arc::make_mut(&mut replication).set_ports_down(*down);
-        if has_backups {
-            self.replication_generation.fetch_add(1, Ordering::Release);
+        if self.replication.read().has_backups() {
+            self.change_replication(|r| r.set_ports_down(&down));
         }
         true
     }
@@ -519,7 +516,8 @@ impl Switch {
         group: MulticastGroup,
         backups: Vec<Vec<Replica>>,
     ) {
-        self.change_replication(|r| r.set_group(group, backups));
+        let down = self.ports_down.lock();
+        self.change_replication(|r| r.set_group(group, backups, &down));
     }
 
     /// Removes a multicast group; false if there was none.
@@ -544,7 +542,8 @@ impl Switch {
         session: CloneSession,
         backups: Vec<Vec<Replica>>,
     ) {
-        self.change_replication(|r| r.set_session(session, backups));
+        let down = self.ports_down.lock();
+        self.change_replication(|r| r.set_session(session, backups, &down));
     }
 
     /// Removes a clone session; false if there was none.

@@ -4,6 +4,8 @@
 //! of the type; P4Info has one digest for each named type, and one for each call
 //! with a tuple, whose made-up names differ from those of the lists.
 
+use std::collections::HashMap;
+
 use p4runtime_proto::p4::config::v1::{Digest, P4Info};
 
 use crate::p4rt::data::DataType;
@@ -11,20 +13,18 @@ use crate::{DigestId, Program};
 
 /// For each digest of P4Info its lists; none if the compiler left it out.
 pub(super) fn match_lists(info: &P4Info, program: &Program) -> Vec<Vec<DigestId>> {
-    let lists = || (0..).map(DigestId).zip(program.digests());
+    let mut by_name: HashMap<&str, Vec<DigestId>> = HashMap::new();
+    for (id, list) in (0..).map(DigestId).zip(program.digests()) {
+        by_name.entry(&list.name).or_default().push(id);
+    }
     let mut found: Vec<Vec<DigestId>> = info
         .digests
         .iter()
-        .map(|digest| {
-            let same = lists().filter(|(_, list)| list.name == name(digest));
-            same.map(|(id, _)| id).collect()
-        })
+        .map(|digest| by_name.remove(name(digest)).unwrap_or_default())
         .collect();
     // Both sides number the calls with tuples in the order of the program.
-    let mut rest: Vec<DigestId> = lists()
-        .filter(|(_, list)| info.digests.iter().all(|d| name(d) != list.name))
-        .map(|(id, _)| id)
-        .collect();
+    let mut rest: Vec<DigestId> = by_name.into_values().flatten().collect();
+    rest.sort_unstable();
     let mut nameless: Vec<usize> = (0..info.digests.len())
         .filter(|&at| found[at].is_empty())
         .collect();
