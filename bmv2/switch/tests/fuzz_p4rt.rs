@@ -30,6 +30,18 @@ use tonic::{Code, Status};
 const JSON: &str = include_str!("../testdata/p4rt/p4rt.json");
 const P4INFO: &str = include_str!("../testdata/p4rt/p4rt.p4info.txtpb");
 
+const PROGRAMS: [(&str, &str); 3] = [
+    (JSON, P4INFO),
+    (
+        include_str!("../testdata/p4rt/digests.json"),
+        include_str!("../testdata/p4rt/digests.p4info.txtpb"),
+    ),
+    (
+        include_str!("../testdata/p4rt/translated.json"),
+        include_str!("../testdata/p4rt/translated.p4info.txtpb"),
+    ),
+];
+
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 /// Changes to the bytes of a message: positions (taken modulo its length) and
@@ -110,6 +122,7 @@ fn entities() -> Vec<p4::Entity> {
         pburst: 4,
         eburst: 0,
     });
+    acl.meter_counter_data = Some(p4::MeterCounterData::default());
     let route = table_entry(
         3,
         vec![entry::lpm(1, 0x0a00_0000, 8, 32).unwrap()],
@@ -117,7 +130,7 @@ fn entities() -> Vec<p4::Entity> {
             action_profile_actions: vec![p4::ActionProfileAction {
                 action: Some(nexthop.clone()),
                 weight: 3,
-                watch_kind: None,
+                watch_kind: Some(p4::action_profile_action::WatchKind::WatchPort(vec![2])),
             }],
             ..Default::default()
         }),
@@ -131,7 +144,10 @@ fn entities() -> Vec<p4::Entity> {
     let replica = p4::Replica {
         port_kind: Some(p4::replica::PortKind::Port(vec![2])),
         instance: 1,
-        backup_replicas: vec![],
+        backup_replicas: vec![p4::BackupReplica {
+            port: vec![3],
+            instance: 2,
+        }],
     };
     vec![
         l2.into(),
@@ -152,7 +168,7 @@ fn entities() -> Vec<p4::Entity> {
             meter_id: info.meters[0].preamble.as_ref().unwrap().id,
             index,
             config: Some(p4::MeterConfig::default()),
-            counter_data: None,
+            counter_data: Some(p4::MeterCounterData::default()),
         }
         .into(),
         p4::RegisterEntry {
@@ -175,7 +191,7 @@ fn entities() -> Vec<p4::Entity> {
             members: vec![p4::action_profile_group::Member {
                 member_id: 1,
                 weight: 2,
-                watch_kind: None,
+                watch_kind: Some(p4::action_profile_group::member::WatchKind::Watch(2)),
             }],
             max_size: 4,
         }
@@ -407,17 +423,22 @@ fn stream_messages_of_any_content_are_handled() {
 fn pipelines_of_any_content_are_verified() {
     // A panic ends the test; nothing broken is used after it.
     let target = AssertUnwindSafe(Target::start());
-    let info = p4info::from_text(P4INFO).unwrap().encode_to_vec();
+    let programs = PROGRAMS.map(|(json, info)| (json, p4info::from_text(info).unwrap()));
     bolero::check!()
-        .with_type::<(bool, Changes)>()
+        .with_type::<(u8, bool, Changes)>()
         .with_iterations(300)
-        .for_each(|(program, changes)| {
+        .for_each(|(which, program, changes)| {
             let target: &Target = &target;
-            let mut config = pipeline();
+            let (json, info) = &programs[usize::from(*which) % programs.len()];
+            let mut config = p4::ForwardingPipelineConfig {
+                p4info: Some(info.clone()),
+                p4_device_config: json.as_bytes().into(),
+                cookie: None,
+            };
             if *program {
-                config.p4_device_config = mutate(JSON.as_bytes(), changes);
+                config.p4_device_config = mutate(json.as_bytes(), changes);
             } else {
-                let bytes = mutate(&info, changes);
+                let bytes = mutate(&info.encode_to_vec(), changes);
                 let Ok(info) = Message::decode(bytes.as_slice()) else {
                     return;
                 };
