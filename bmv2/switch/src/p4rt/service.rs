@@ -12,6 +12,7 @@ use p4runtime_proto::p4::v1::stream_message_request::Update as Incoming;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Reply;
 use p4runtime_proto::status::with_update_errors;
 use parking_lot::RwLockReadGuard;
+use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -31,8 +32,12 @@ const INLINE_UPDATES: usize = 64;
 const ECHO: usize = 256;
 /// Entities in one message of an answer.
 const CHUNK: usize = 512;
-/// Messages of an answer that are made while writes wait.
+/// Bytes of entities after which a message is cut: gRPC's clients take 4 MiB
+/// unless told otherwise.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Messages of an answer that are made while writes wait, and their bytes.
 const CHUNKS_AT_ONCE: usize = 64;
+const BYTES_AT_ONCE: usize = 8 << 20;
 
 /// Implements the calls on the shared state.
 #[derive(Debug, Clone)]
@@ -248,7 +253,9 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
         target: &target,
         lock: Some(control),
         entities: Vec::new(),
+        bytes: 0,
         waiting: Vec::new(),
+        waiting_bytes: 0,
         sender,
         stopped: None,
     };
@@ -291,7 +298,10 @@ struct Chunks<'s> {
     /// client may take its time.
     lock: Option<RwLockReadGuard<'s, Control>>,
     entities: Vec<p4::Entity>,
+    /// Of these entities.
+    bytes: usize,
     waiting: Vec<p4::ReadResponse>,
+    waiting_bytes: usize,
     sender: &'s Sender,
     /// Why the answer cannot go on.
     stopped: Option<Fault>,
@@ -299,12 +309,14 @@ struct Chunks<'s> {
 
 impl Chunks<'_> {
     fn push(&mut self, entity: Entity) -> Outcome<()> {
-        self.entities.push(p4::Entity {
+        let entity = p4::Entity {
             entity: Some(entity),
-        });
-        if self.entities.len() >= CHUNK {
+        };
+        self.bytes += entity.encoded_len();
+        self.entities.push(entity);
+        if self.entities.len() >= CHUNK || self.bytes >= CHUNK_BYTES {
             self.cut();
-            if self.waiting.len() >= CHUNKS_AT_ONCE {
+            if self.waiting.len() >= CHUNKS_AT_ONCE || self.waiting_bytes >= BYTES_AT_ONCE {
                 self.send();
             }
         }
@@ -314,10 +326,12 @@ impl Chunks<'_> {
     fn cut(&mut self) {
         let entities = std::mem::take(&mut self.entities);
         self.waiting.push(p4::ReadResponse { entities });
+        self.waiting_bytes += std::mem::take(&mut self.bytes);
     }
 
     fn send(&mut self) {
         self.lock = None;
+        self.waiting_bytes = 0;
         for message in self.waiting.drain(..) {
             if self.sender.blocking_send(Ok(message)).is_err() {
                 self.stopped = Some(Fault::new(Code::Cancelled, "the client has left"));

@@ -3,6 +3,7 @@
 use p4runtime_proto::MAX_MESSAGE_BYTES;
 use p4runtime_proto::entry;
 use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
 use prost_types::Any;
@@ -75,7 +76,7 @@ async fn reads_that_nobody_takes_do_not_stop_the_switch() {
     let updates: Vec<_> = (0..1000)
         .map(|mac| {
             let mut entry = l2(mac, 2);
-            entry.metadata = vec![7; 2000];
+            entry.metadata = vec![7; 1000];
             entry::insert(entry)
         })
         .collect();
@@ -103,6 +104,29 @@ async fn reads_that_nobody_takes_do_not_stop_the_switch() {
     let updates: Vec<_> = (0..1000).map(|mac| entry::delete(l2(mac, 2))).collect();
     c.write(updates).await.unwrap();
     drop(stuck);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_comes_in_messages_that_clients_take() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let mut entries: Vec<p4::TableEntry> = (0..20).map(|mac| l2(mac, 2)).collect();
+    for entry in &mut entries {
+        entry.metadata = vec![7; 1 << 20];
+        c.write(vec![entry::insert(entry.clone())]).await.unwrap();
+    }
+    // gRPC's own limit.
+    let client = P4RuntimeClient::connect(format!("http://{}", bed.address));
+    c.client = client.await.unwrap().max_decoding_message_size(4 << 20);
+    let all = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        ..Default::default()
+    };
+    let (read, messages) = c.read_chunks(vec![all.into()]).await.unwrap();
+    assert_eq!((read.len(), messages), (20, 20));
+    for (read, entry) in read.into_iter().zip(entries) {
+        assert_eq!(read, p4::entity::Entity::TableEntry(entry));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
