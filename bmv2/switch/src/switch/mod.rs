@@ -6,6 +6,7 @@ pub(crate) mod port_state;
 mod types;
 
 use std::collections::VecDeque;
+use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ use crate::meters::{Meter, MeterArray};
 use crate::program::{ProfileId, Program, RegisterId, TableId};
 use crate::registers::{RegisterArray, Registers};
 use crate::replication::Replication;
-use crate::tables::{Log, Tables, prepare};
+use crate::tables::{Log, Prepared, Tables, prepare};
 use crate::worker::Worker;
 use apply::{indices, publish, vset_member};
 pub use atomic::BatchError;
@@ -30,9 +31,10 @@ pub use types::{
     SwitchConfig, SwitchStats, Timestamp,
 };
 
-/// Operations that one hold of the table lock carries out at most: some tens
-/// of microseconds.
+/// Operations that are prepared at a time.
 const PIECE: usize = 64;
+/// Operations that packets wait for at a time: some tens of microseconds.
+const ALONE: usize = 32;
 /// Groups of a selector that one hold of the table lock chooses anew at most.
 const GROUPS: usize = 1024;
 /// Entries that one hold of the table lock reads at most.
@@ -92,6 +94,9 @@ impl Pipeline {
     }
 }
 
+/// An operation, or why it makes no sense.
+type Checked<'o> = Result<Prepared<'o>, TableError>;
+
 /// The one who may change tables.
 pub(crate) struct Writer<'p> {
     pipeline: &'p Pipeline,
@@ -107,6 +112,58 @@ impl Writer<'_> {
         // for as long as the lock allows, half a millisecond.
         RwLockWriteGuard::unlock_fair(tables);
         result
+    }
+
+    /// Carries out operations while packets are processed, up to the first
+    /// that needs the tables for itself.
+    fn beside<'o>(
+        &self,
+        ops: &mut Peekable<impl Iterator<Item = &'o Checked<'o>>>,
+        now: Timestamp,
+        results: &mut Vec<Result<(), TableError>>,
+    ) {
+        let program = &self.pipeline.program;
+        let tables = self.pipeline.tables.read();
+        while let Some(op) = ops.peek() {
+            let result = match op {
+                Ok(op) => tables.insert_beside(program, op, now),
+                Err(error) => Some(Err(error.clone())),
+            };
+            let Some(result) = result else { return };
+            results.push(result);
+            ops.next();
+        }
+    }
+
+    /// Carries out an operation for which packets wait, and those after it
+    /// that are not likely to do without.
+    fn alone<'o>(
+        &mut self,
+        ops: &mut Peekable<impl Iterator<Item = &'o Checked<'o>>>,
+        now: Timestamp,
+        results: &mut Vec<Result<(), TableError>>,
+    ) {
+        if ops.peek().is_none() {
+            return;
+        }
+        let p = self.pipeline;
+        let mut log = Log::off();
+        self.change(|tables| {
+            for _ in 0..ALONE {
+                let Some(op) = ops.next() else { return };
+                results.push(match op {
+                    Ok(op) => publish(p, tables, op, now, &mut log),
+                    Err(error) => Err(error.clone()),
+                });
+                let again = |op: &&Checked<'_>| match op {
+                    Ok(op) => !tables.can_insert_beside(op),
+                    Err(_) => false,
+                };
+                if !ops.peek().is_some_and(again) {
+                    return;
+                }
+            }
+        });
     }
 
     /// Builds indexes anew that have changed much. Packets wait only while
@@ -284,9 +341,11 @@ impl Switch {
     /// Carries out operations in order. Each either happens whole or not at
     /// all; a failed one does not stop the rest. `now` starts idle timers.
     ///
-    /// Large batches are published in bounded pieces so that workers never
-    /// wait long; a worker sees a piece whole or not at all. Must not be
-    /// called from a worker's output function, which holds the tables.
+    /// A packet sees each operation whole or not at all, but may see some of
+    /// the batch and not the rest; see [`Switch::apply_atomic`]. Entries of
+    /// exact tables are added while packets are processed; for everything else
+    /// packets wait, for some operations at a time. Must not be called from a
+    /// worker's output function, which holds the tables.
     pub fn apply(&self, now: Timestamp, ops: &[TableOp]) -> Vec<Result<(), TableError>> {
         let Ok(p) = self.current() else {
             return ops.iter().map(|_| Err(TableError::NoPipeline)).collect();
@@ -295,13 +354,11 @@ impl Switch {
         let mut results = Vec::with_capacity(ops.len());
         for piece in ops.chunks(PIECE) {
             let prepared: Vec<_> = piece.iter().map(|op| prepare(&p.program, op)).collect();
-            let mut log = Log::off();
-            writer.change(|tables| {
-                results.extend(prepared.iter().map(|op| match op {
-                    Ok(op) => publish(&p, tables, op, now, &mut log),
-                    Err(error) => Err(error.clone()),
-                }));
-            });
+            let mut rest = prepared.iter().peekable();
+            while rest.peek().is_some() {
+                writer.beside(&mut rest, now, &mut results);
+                writer.alone(&mut rest, now, &mut results);
+            }
         }
         writer.mend();
         results

@@ -38,22 +38,17 @@ impl Tables {
             }
             let record = t.slab.get(slot);
             let word = |at: usize| record.get(at).map_or(0, |w| w.load(Ordering::Relaxed));
-            let timeout = word(t.offsets.timeout);
-            if timeout == 0 || word(0) & LIVE == 0 {
+            let (head, timeout) = (t.slab.head(slot), word(t.offsets.timeout));
+            if head & LIVE == 0 || timeout == 0 {
                 continue;
             }
             let since = now_ms.saturating_sub(word(t.offsets.last_hit) / 1_000_000);
             let idle = since >= (timeout / 1_000_000).max(1);
-            let reported = word(0) & REPORTED != 0;
-            if let Some(head) = record.first().filter(|_| idle || reported) {
-                head.store(
-                    if idle && !reported {
-                        word(0) | REPORTED
-                    } else {
-                        word(0) & !REPORTED
-                    },
-                    Ordering::Relaxed,
-                );
+            let reported = head & REPORTED != 0;
+            if idle && !reported {
+                t.slab.set_head(slot, head | REPORTED);
+            } else if reported {
+                t.slab.set_head(slot, head & !REPORTED);
             }
             if idle && !reported {
                 found.extend(self.entry_state(program, table, slot, now));

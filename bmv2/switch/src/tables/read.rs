@@ -71,7 +71,7 @@ impl Tables {
         let info = program.tables.get(table.index())?;
         let layout = &program.ir.tables.get(table.index())?.layout;
         let t = self.tables.get(table.index())?;
-        let word = t.slab.word(slot, 0);
+        let word = t.slab.head(slot);
         if word & LIVE == 0 {
             return None;
         }
@@ -79,7 +79,7 @@ impl Tables {
         let params: SmallVec<[u64; 4]> = (0..t.offsets.stride - t.offsets.params)
             .map(|i| t.slab.word(slot, t.offsets.params + i))
             .collect();
-        let extra = t.extras.get(slot).cloned().flatten();
+        let extra = t.extras.lock().get(slot).cloned().flatten();
         let (cookie, metadata) = extra.map(|e| *e).unwrap_or_default();
         Some(EntryState {
             entry: TableEntry {

@@ -1,11 +1,14 @@
 //! Records of fixed length in chunks: a table's entries.
 //!
-//! Words are atomic because packets count on them while others read. Slots are
-//! handed out lowest free first, as bmv2's handles are: ties between entries
-//! of equal priority are decided by the slot.
+//! Words are atomic because packets count on them while others read, and look
+//! entries up while one writer adds some. Slots are handed out lowest free
+//! first, as bmv2's handles are: ties between entries of equal priority are
+//! decided by the slot.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// Records in a chunk; growing never moves a record.
 const CHUNK: usize = 512;
@@ -15,10 +18,11 @@ const CHUNK: usize = 512;
 pub(crate) struct Slab {
     stride: usize,
     chunks: Vec<Box<[AtomicU64]>>,
-    free: BTreeSet<u32>,
+    /// For the one writer.
+    free: Mutex<BTreeSet<u32>>,
     /// Slots that were ever used.
-    top: u32,
-    live: u32,
+    top: AtomicU32,
+    live: AtomicU32,
 }
 
 impl Slab {
@@ -26,52 +30,68 @@ impl Slab {
         Self {
             stride: stride.max(1),
             chunks: Vec::new(),
-            free: BTreeSet::new(),
-            top: 0,
-            live: 0,
+            free: Mutex::default(),
+            top: AtomicU32::new(0),
+            live: AtomicU32::new(0),
         }
     }
 
     /// Live records.
+    #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
-        self.live
+        self.live.load(Ordering::Relaxed)
     }
 
     /// Slots are below this.
     pub(crate) fn top(&self) -> u32 {
-        self.top
+        self.top.load(Ordering::Relaxed)
     }
 
-    /// Takes the lowest free slot; its words are zero.
-    pub(crate) fn insert(&mut self) -> u32 {
-        self.live += 1;
-        if let Some(slot) = self.free.pop_first() {
-            return slot;
-        }
-        let slot = self.top;
-        self.top += 1;
-        if (slot as usize).is_multiple_of(CHUNK) {
+    /// Whether there is a slot to insert into.
+    pub(crate) fn has_room(&self) -> bool {
+        (self.top() as usize) < self.chunks.len() * CHUNK || !self.free.lock().is_empty()
+    }
+
+    /// Sees to it that there is one.
+    pub(crate) fn make_room(&mut self) {
+        if !self.has_room() {
             let words = CHUNK * self.stride;
-            self.chunks
-                .push((0..words).map(|_| AtomicU64::new(0)).collect());
+            let chunk = (0..words).map(|_| AtomicU64::new(0)).collect();
+            self.chunks.push(chunk);
         }
-        slot
+    }
+
+    /// The slot that the next insert takes.
+    pub(crate) fn next(&self) -> u32 {
+        self.free
+            .lock()
+            .first()
+            .copied()
+            .unwrap_or_else(|| self.top())
+    }
+
+    /// Takes the lowest free slot; its words are zero. There is room.
+    pub(crate) fn insert(&self) -> u32 {
+        self.live.fetch_add(1, Ordering::Relaxed);
+        let freed = self.free.lock().pop_first();
+        freed.unwrap_or_else(|| self.top.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Takes a certain slot, which must be free; its words are zero.
     pub(crate) fn take(&mut self, slot: u32) {
-        if self.free.remove(&slot) {
-            self.live += 1;
+        if self.free.get_mut().remove(&slot) {
+            *self.live.get_mut() += 1;
         }
     }
 
-    /// Gives a slot back.
+    /// Gives a slot back. No packet may still look at it.
     pub(crate) fn remove(&mut self, slot: u32) {
         for w in self.get(slot) {
             w.store(0, Ordering::Relaxed);
         }
-        self.live = self.live.saturating_sub(1);
-        self.free.insert(slot);
+        let live = self.live.get_mut();
+        *live = live.saturating_sub(1);
+        self.free.get_mut().insert(slot);
     }
 
     /// A record; empty for a slot that never was.
@@ -90,6 +110,21 @@ impl Slab {
         self.get(slot)
             .get(at)
             .map_or(0, |w| w.load(Ordering::Relaxed))
+    }
+
+    /// The first word of a record. If it is not zero, the rest is whole.
+    #[inline(always)]
+    pub(crate) fn head(&self, slot: u32) -> u64 {
+        self.get(slot)
+            .first()
+            .map_or(0, |w| w.load(Ordering::Acquire))
+    }
+
+    /// Sets the first word of a record, the last one to be set.
+    pub(crate) fn set_head(&self, slot: u32, value: u64) {
+        if let Some(w) = self.get(slot).first() {
+            w.store(value, Ordering::Release);
+        }
     }
 
     /// Sets one word of a record.
@@ -155,7 +190,11 @@ mod tests {
     #[test]
     fn the_lowest_free_slot_comes_first() {
         let mut slab = Slab::new(2);
-        let slots: Vec<u32> = (0..1500).map(|_| slab.insert()).collect();
+        let mut insert = || {
+            slab.make_room();
+            slab.insert()
+        };
+        let slots: Vec<u32> = (0..1500).map(|_| insert()).collect();
         assert_eq!(slots, (0..1500).collect::<Vec<_>>());
         slab.set(700, 1, 9);
         slab.remove(700);

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::index::{Index, Parts};
@@ -74,7 +75,7 @@ pub(crate) struct Table {
     pub(super) initial: Option<DefaultEntry>,
     pub(super) meters: Option<Beside<Meter>>,
     /// Cookies and metadata of the entries that have them.
-    pub(super) extras: Beside<Option<Box<Extra>>>,
+    pub(super) extras: Mutex<Beside<Option<Box<Extra>>>>,
 }
 
 /// An entry as it was before an operation.
@@ -108,7 +109,7 @@ impl Table {
                 default: None,
                 initial: None,
                 meters: None,
-                extras: Beside::default(),
+                extras: Mutex::default(),
             };
         };
         let words = ir.layout.words;
@@ -158,7 +159,7 @@ impl Table {
             default: None,
             initial: None,
             meters: ir.meter.map(|_| Beside::default()),
-            extras: Beside::default(),
+            extras: Mutex::default(),
         }
     }
 
@@ -234,15 +235,15 @@ impl Table {
         }
     }
 
-    pub(super) fn store_action(&mut self, slot: u32, s: &Stored) {
-        self.slab.set(slot, 0, head(s.kind, s.value));
+    pub(super) fn store_action(&self, slot: u32, s: &Stored) {
         for i in 0..self.offsets.stride - self.offsets.params {
             let word = s.params.get(i).copied().unwrap_or(0);
             self.slab.set(slot, self.offsets.params + i, word);
         }
+        self.slab.set_head(slot, head(s.kind, s.value));
     }
 
-    pub(super) fn store_key(&mut self, slot: u32, e: &Encoded) {
+    pub(super) fn store_key(&self, slot: u32, e: &Encoded) {
         for (i, w) in e.value.iter().enumerate() {
             self.slab.set(slot, self.parts.key + i, *w);
         }
@@ -259,26 +260,52 @@ impl Table {
         }
     }
 
-    pub(super) fn store_extras(&mut self, slot: u32, entry: &TableEntry, now: Timestamp) {
+    pub(super) fn store_extras(&self, slot: u32, entry: &TableEntry, now: Timestamp) {
         if self.timed {
             self.slab.set(slot, self.offsets.last_hit, now.as_nanos());
             self.slab
                 .set(slot, self.offsets.timeout, entry.idle_timeout_ns);
         }
+        let mut extras = self.extras.lock();
         if entry.cookie == 0 && entry.metadata.is_empty() {
-            if let Some(extra) = self.extras.get_mut(slot) {
+            if let Some(extra) = extras.get_mut(slot) {
                 *extra = None;
             }
-        } else if let Some(extra) = self.extras.make(slot) {
+        } else if let Some(extra) = extras.make(slot) {
             *extra = Some(Box::new((entry.cookie, entry.metadata.clone())));
         }
+    }
+
+    /// Whether an entry can be added while packets look others up.
+    pub(super) fn has_room(&self, key: &Encoded) -> bool {
+        self.index.has_room(key)
+            && self.slab.has_room()
+            && self
+                .meters
+                .as_ref()
+                .is_none_or(|m| m.get(self.slab.next()).is_some())
+    }
+
+    /// Fills the next slot's record, which nobody finds yet.
+    pub(super) fn store(
+        &self,
+        key: &Encoded,
+        action: &Stored,
+        entry: &TableEntry,
+        now: Timestamp,
+    ) -> u32 {
+        let slot = self.slab.insert();
+        self.store_key(slot, key);
+        self.store_extras(slot, entry, now);
+        self.store_action(slot, action);
+        slot
     }
 
     /// Takes an entry out and gives its slot back.
     pub(super) fn forget(&mut self, slot: u32, key: &Encoded) {
         self.index.remove(slot, key);
         self.slab.remove(slot);
-        if let Some(extra) = self.extras.get_mut(slot) {
+        if let Some(extra) = self.extras.get_mut().get_mut(slot) {
             *extra = None;
         }
         if let Some(m) = self.meter(slot) {
@@ -293,7 +320,7 @@ impl Table {
             record: (0..self.offsets.stride)
                 .map(|i| self.slab.word(slot, i))
                 .collect(),
-            extra: self.extras.get(slot).cloned().flatten(),
+            extra: self.extras.lock().get(slot).cloned().flatten(),
             meter: self.meter(slot).and_then(Meter::config),
         }
     }
@@ -304,7 +331,7 @@ impl Table {
         for (i, w) in before.record.iter().enumerate() {
             self.slab.set(slot, i, *w);
         }
-        if let Some(extra) = self.extras.get_mut(slot) {
+        if let Some(extra) = self.extras.get_mut().get_mut(slot) {
             *extra = before.extra;
         }
         if let Some(m) = self.meter(slot)

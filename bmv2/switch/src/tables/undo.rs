@@ -75,14 +75,14 @@ impl Tables {
         };
         match undo {
             Undo::Inserted { slot, key, .. } => {
-                let (kind, value) = split_head(t.slab.word(slot, 0));
+                let (kind, value) = split_head(t.slab.head(slot));
                 t.forget(slot, &key);
                 self.refer(info, kind, value, false);
             }
             Undo::Modified { slot, before, .. } => {
-                let (kind, value) = split_head(t.slab.word(slot, 0));
+                let (kind, value) = split_head(t.slab.head(slot));
                 t.restore(slot, before);
-                let (old_kind, old_value) = split_head(t.slab.word(slot, 0));
+                let (old_kind, old_value) = split_head(t.slab.head(slot));
                 self.refer(info, old_kind, old_value, true);
                 self.refer(info, kind, value, false);
             }
@@ -92,7 +92,7 @@ impl Tables {
                 t.slab.take(slot);
                 t.restore(slot, before);
                 t.index.insert(slot, &key);
-                let (kind, value) = split_head(t.slab.word(slot, 0));
+                let (kind, value) = split_head(t.slab.head(slot));
                 self.refer(info, kind, value, true);
             }
             Undo::Default { old, .. } => {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::key::Encoded;
 use super::params::pack_params;
 use super::profile::Slot;
-use super::table::{DefaultEntry, Kind, Stored, split_head};
+use super::table::{DefaultEntry, Kind, Stored, Table, split_head};
 use super::undo::{Log, Undo};
 use super::{Tables, name};
 use crate::control::{ActionCall, EntryAction, EntryKey, TableEntry, TableError, TableOp};
@@ -236,19 +236,10 @@ impl Tables {
         self.insert(program, &new, Timestamp::default(), &mut Log::off())
     }
 
-    /// Adds an entry.
-    pub(crate) fn insert(
-        &mut self,
-        program: &Program,
-        new: &NewEntry<'_>,
-        now: Timestamp,
-        log: &mut Log,
-    ) -> Result<(), TableError> {
-        let (table, e) = (new.table, &new.key);
-        let info = Self::info(program, table)?;
-        let stored = self.settle(info, new.action()?)?;
-        let t = self.table_mut(table)?;
-        if t.index.find(&t.parts, &t.slab, e).is_some() {
+    /// Whether there may be one more entry, this one.
+    fn check_new(&self, info: &TableInfo, new: &NewEntry<'_>) -> Result<&Table, TableError> {
+        let t = self.table(new.table)?;
+        if t.index.find(&t.parts, &t.slab, &new.key).is_some() {
             return Err(TableError::AlreadyExists {
                 place: name(info),
                 what: "an entry with this key".into(),
@@ -260,10 +251,65 @@ impl Tables {
                 size: u64::from(info.size),
             });
         }
-        let slot = t.slab.insert();
-        t.store_key(slot, e);
-        t.store_action(slot, &stored);
-        t.store_extras(slot, new.entry, now);
+        Ok(t)
+    }
+
+    /// Whether [`Tables::insert_beside`] can do this.
+    pub(crate) fn can_insert_beside(&self, op: &Prepared<'_>) -> bool {
+        match op {
+            Prepared::Insert(new) => {
+                matches!(new.action, Ok(Planned::Stored(_)))
+                    && self
+                        .tables
+                        .get(new.table.index())
+                        .is_some_and(|t| t.has_room(&new.key))
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds an entry to an exact table while packets are looked up in it; only
+    /// the one writer may do so. `None` if this operation needs the tables for
+    /// itself: because it is another one, or something has to grow first.
+    pub(crate) fn insert_beside(
+        &self,
+        program: &Program,
+        op: &Prepared<'_>,
+        now: Timestamp,
+    ) -> Option<Result<(), TableError>> {
+        let Prepared::Insert(new) = op else {
+            return None;
+        };
+        let Ok(Planned::Stored(action)) = &new.action else {
+            return None;
+        };
+        let t = self.tables.get(new.table.index())?;
+        if !t.has_room(&new.key) {
+            return None;
+        }
+        Some(Self::info(program, new.table).and_then(|info| {
+            self.check_new(info, new)?;
+            let slot = t.store(&new.key, action, new.entry, now);
+            t.index.add(slot, &new.key);
+            Ok(())
+        }))
+    }
+
+    /// Adds an entry.
+    pub(crate) fn insert(
+        &mut self,
+        program: &Program,
+        new: &NewEntry<'_>,
+        now: Timestamp,
+        log: &mut Log,
+    ) -> Result<(), TableError> {
+        let (table, e) = (new.table, &new.key);
+        let info = Self::info(program, table)?;
+        let stored = self.settle(info, new.action()?)?;
+        self.check_new(info, new)?;
+        let t = self.table_mut(table)?;
+        t.slab.make_room();
+        let slot = t.store(e, &stored, new.entry, now);
         if let Some(m) = &mut t.meters {
             m.make(slot);
         }
@@ -295,7 +341,7 @@ impl Tables {
             slot,
             before: t.before(slot),
         });
-        let (kind, value) = split_head(t.slab.word(slot, 0));
+        let (kind, value) = split_head(t.slab.head(slot));
         t.store_action(slot, &stored);
         t.store_extras(slot, new.entry, now);
         self.refer(info, stored.kind, stored.value, true);
@@ -322,7 +368,7 @@ impl Tables {
             key: key.clone(),
             before: t.before(slot),
         });
-        let (kind, value) = split_head(t.slab.word(slot, 0));
+        let (kind, value) = split_head(t.slab.head(slot));
         t.forget(slot, key);
         self.refer(info, kind, value, false);
         Ok(())

@@ -2,21 +2,24 @@
 //!
 //! A directory leads from bits of the hash to segments of bounded size; a full
 //! segment is split in two. No insert therefore moves more than one segment's
-//! entries, however large the table is, which bounds how long packets wait for
-//! it. Every cell keeps 32 bits of the hash, so that moving it need not look
-//! at the record.
+//! entries, however large the table is. Every cell keeps 32 bits of the hash,
+//! so that moving it need not look at the record.
+//!
+//! Cells are atomics: while nothing has to grow, one writer adds entries as
+//! packets look others up. Everything else needs the index for itself.
 
-use hashbrown::HashTable;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Entries of a segment that is split: seven eighths of 2048, where a hash
-/// table would double.
-const FULL: usize = 1792;
+/// Cells of a segment before its first entry, and when it is split instead of
+/// doubled.
+const LEAST: usize = 32;
+const MOST: usize = 2048;
 
-/// The directory uses these bits of the tag: those below choose the place in a
-/// segment, the seven above are what the segment's table keeps of a hash.
-const FIRST_BIT: u32 = 10;
+/// The directory uses these bits of the tag; those below choose the cell.
+const FIRST_BIT: u32 = MOST.ilog2();
 const MOST_BITS: u32 = 15;
 
+/// The low half of a hash, and a slot. The word 0 is an empty cell.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     tag: u32,
@@ -24,18 +27,97 @@ struct Cell {
 }
 
 impl Cell {
-    /// The hash that a segment's table works with.
+    fn to_word(self) -> u64 {
+        u64::from(self.tag) << 32 | u64::from(self.slot.wrapping_add(1))
+    }
+
     #[inline(always)]
-    fn hash(tag: u32) -> u64 {
-        (u64::from(tag) << 32) | u64::from(tag)
+    fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then(|| Self {
+            tag: (word >> 32) as u32,
+            slot: (word as u32).wrapping_sub(1),
+        })
     }
 }
 
-#[derive(Debug, Default)]
+/// Linear probing, at most three quarters full.
+#[derive(Debug)]
 struct Segment {
-    cells: HashTable<Cell>,
+    cells: Box<[AtomicU64]>,
+    used: AtomicU32,
     /// Bits of the directory that all its entries have in common.
     depth: u32,
+}
+
+impl Segment {
+    fn new(cells: usize, depth: u32) -> Self {
+        Self {
+            cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
+            used: AtomicU32::new(0),
+            depth,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let used = self.used.load(Ordering::Relaxed) as usize + 1;
+        used <= self.cells.len() / 4 * 3
+    }
+
+    /// The positions that a tag may be at, nearest first.
+    #[inline(always)]
+    fn probe(&self, tag: u32) -> impl Iterator<Item = usize> + use<> {
+        let mask = self.cells.len() - 1;
+        (0..=mask).map(move |i| (tag as usize).wrapping_add(i) & mask)
+    }
+
+    #[inline(always)]
+    fn cell(&self, at: usize) -> Option<Cell> {
+        // Pairs with the store in `add`: a record is whole before its cell is
+        // seen.
+        Cell::from_word(self.cells.get(at)?.load(Ordering::Acquire))
+    }
+
+    /// Adds a cell; there is room.
+    fn add(&self, cell: Cell) {
+        let free = self.probe(cell.tag).find(|&at| self.cell(at).is_none());
+        if let Some(place) = free.and_then(|at| self.cells.get(at)) {
+            place.store(cell.to_word(), Ordering::Release);
+            self.used.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes a cell and closes the gap, so that probing still finds all.
+    fn remove(&mut self, tag: u32, slot: u32) {
+        let mask = self.cells.len() - 1;
+        let found = self.probe(tag).find_map(|at| match self.cell(at) {
+            None => Some(None),
+            Some(c) => (c.slot == slot).then_some(Some(at)),
+        });
+        let Some(Some(mut gap)) = found else { return };
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let Some(c) = self.cell(at) else { break };
+            // It may move to the gap unless its own place is after the gap.
+            let home = c.tag as usize & mask;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                self.set(gap, c.to_word());
+                gap = at;
+            }
+        }
+        self.set(gap, 0);
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn set(&self, at: usize, word: u64) {
+        if let Some(place) = self.cells.get(at) {
+            place.store(word, Ordering::Release);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Cell> + '_ {
+        (0..self.cells.len()).filter_map(|at| self.cell(at))
+    }
 }
 
 /// Slots by hash.
@@ -49,83 +131,97 @@ impl Exact {
     pub(super) fn new() -> Self {
         Self {
             directory: vec![0],
-            segments: vec![Segment::default()],
+            segments: vec![Segment::new(LEAST, 0)],
         }
     }
 
     #[inline(always)]
-    fn segment(&self, tag: u32) -> usize {
+    fn place(&self, tag: u32) -> usize {
         let at = (tag >> FIRST_BIT) as usize & (self.directory.len() - 1);
         self.directory.get(at).copied().unwrap_or(0) as usize
+    }
+
+    #[inline(always)]
+    fn segment(&self, tag: u32) -> Option<&Segment> {
+        self.segments.get(self.place(tag))
     }
 
     /// The slot with this hash that `is_it` accepts.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = hash as u32;
-        self.segments
-            .get(self.segment(tag))?
-            .cells
-            .find(Cell::hash(tag), |c| c.tag == tag && is_it(c.slot))
-            .map(|c| c.slot)
+        let segment = self.segment(tag)?;
+        for at in segment.probe(tag) {
+            let cell = segment.cell(at)?;
+            if cell.tag == tag && is_it(cell.slot) {
+                return Some(cell.slot);
+            }
+        }
+        None
     }
 
-    /// Adds a slot that is not there.
-    pub(super) fn insert(&mut self, hash: u64, slot: u32) {
-        let cell = Cell {
-            tag: hash as u32,
-            slot,
-        };
-        loop {
-            let at = self.segment(cell.tag);
+    /// Whether an entry can be added as things are.
+    pub(crate) fn has_room(&self, hash: u64) -> bool {
+        self.segment(hash as u32).is_some_and(Segment::has_room)
+    }
+
+    /// Sees to it that an entry can be added.
+    pub(super) fn make_room(&mut self, hash: u64) {
+        let tag = hash as u32;
+        while !self.has_room(hash) {
+            let at = self.place(tag);
             let Some(s) = self.segments.get_mut(at) else {
                 return;
             };
-            if s.cells.len() >= FULL && s.depth < MOST_BITS {
-                self.split(at);
-                continue;
+            if s.cells.len() >= MOST && s.depth < MOST_BITS {
+                self.split(at, tag);
+            } else {
+                let larger = Segment::new(s.cells.len() * 2, s.depth);
+                s.all().for_each(|c| larger.add(c));
+                *s = larger;
             }
-            s.cells
-                .insert_unique(Cell::hash(cell.tag), cell, |c| Cell::hash(c.tag));
-            return;
+        }
+    }
+
+    /// Adds a slot that is not there; there is room. Only one writer at a
+    /// time; the slot's record must be whole.
+    pub(super) fn add(&self, hash: u64, slot: u32) {
+        let tag = hash as u32;
+        if let Some(s) = self.segment(tag) {
+            s.add(Cell { tag, slot });
         }
     }
 
     /// Takes a slot out.
     pub(super) fn remove(&mut self, hash: u64, slot: u32) {
-        let tag = hash as u32;
-        let at = self.segment(tag);
-        if let Some(s) = self.segments.get_mut(at)
-            && let Ok(found) = s.cells.find_entry(Cell::hash(tag), |c| c.slot == slot)
-        {
-            found.remove();
+        let at = self.place(hash as u32);
+        if let Some(s) = self.segments.get_mut(at) {
+            s.remove(hash as u32, slot);
         }
     }
 
-    /// Divides a segment by the next bit of the directory.
-    fn split(&mut self, at: usize) {
+    /// Divides the segment at a position, which is the tag's, by the next bit
+    /// of the directory.
+    fn split(&mut self, at: usize, tag: u32) {
         let new = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let Some(old) = self.segments.get_mut(at) else {
             return;
         };
         let bit = old.depth;
         let depth = bit + 1;
-        let half = old.cells.len() / 2;
-        let mut halves = [(); 2].map(|()| HashTable::with_capacity(half));
-        let mut prefix = 0;
-        for cell in old.cells.drain() {
-            prefix = cell.tag >> FIRST_BIT;
-            if let Some(h) = halves.get_mut((prefix >> bit) as usize & 1) {
-                h.insert_unique(Cell::hash(cell.tag), cell, |c: &Cell| Cell::hash(c.tag));
+        let halves = [(); 2].map(|()| Segment::new(MOST, depth));
+        for cell in old.all() {
+            if let Some(h) = halves.get((cell.tag >> FIRST_BIT >> bit) as usize & 1) {
+                h.add(cell);
             }
         }
         let [low, high] = halves;
-        *old = Segment { cells: low, depth };
-        self.segments.push(Segment { cells: high, depth });
+        *old = low;
+        self.segments.push(high);
         if self.directory.len() < 1 << depth {
             self.directory.extend_from_within(..);
         }
-        let first = (prefix as usize & ((1 << bit) - 1)) | (1 << bit);
+        let first = ((tag >> FIRST_BIT) as usize & ((1 << bit) - 1)) | (1 << bit);
         for place in self.directory.iter_mut().skip(first).step_by(1 << depth) {
             *place = new;
         }
@@ -143,15 +239,20 @@ mod tests {
         z ^ (z >> 31)
     }
 
+    fn insert(index: &mut Exact, hash: u64, slot: u32) {
+        index.make_room(hash);
+        index.add(hash, slot);
+    }
+
     #[test]
     fn every_slot_is_found_while_segments_split_and_slots_leave() {
         let mut index = Exact::new();
         for n in 0..100_000 {
-            index.insert(hash(n), n);
+            insert(&mut index, hash(n), n);
             assert_eq!(index.find(hash(n / 2), |s| s == n / 2), Some(n / 2));
         }
-        assert!(index.segments.len() > 100_000 / FULL);
-        assert!(index.segments.iter().all(|s| s.cells.len() <= FULL));
+        assert!(index.segments.len() > 100_000 / MOST);
+        assert!(index.segments.iter().all(|s| s.cells.len() <= MOST));
         for n in (0..100_000).step_by(3) {
             index.remove(hash(n), n);
         }
@@ -159,13 +260,32 @@ mod tests {
             let expected = (n % 3 != 0).then_some(n);
             assert_eq!(index.find(hash(n), |s| s == n), expected, "{n}");
         }
+        let left: usize = index.segments.iter().map(|s| s.all().count()).sum();
+        assert_eq!(left, 66_666);
+    }
+
+    /// Neighbours in one run of cells, some of them round the end.
+    #[test]
+    fn closing_a_gap_loses_no_neighbour() {
+        let tags = [30, 30, 31, 0, 0, 31, 2, 1, 30, 5];
+        for removed in 0..tags.len() {
+            let mut index = Exact::new();
+            for (slot, tag) in (0..).zip(tags) {
+                insert(&mut index, tag, slot);
+            }
+            index.remove(tags[removed], removed as u32);
+            for (slot, tag) in (0..).zip(tags) {
+                let expected = (slot as usize != removed).then_some(slot);
+                assert_eq!(index.find(tag, |s| s == slot), expected);
+            }
+        }
     }
 
     #[test]
     fn equal_hashes_are_told_apart_and_end_no_loop() {
         let mut index = Exact::new();
-        for n in 0..2 * FULL as u32 {
-            index.insert(7, n);
+        for n in 0..2 * MOST as u32 {
+            insert(&mut index, 7, n);
         }
         assert_eq!(index.find(7, |s| s == 3000), Some(3000));
         index.remove(7, 3000);

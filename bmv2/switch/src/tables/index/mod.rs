@@ -93,10 +93,28 @@ impl Index {
         }
     }
 
+    /// Whether [`Index::add`] can add an entry.
+    pub(crate) fn has_room(&self, e: &Encoded) -> bool {
+        match self {
+            Self::Exact(index) => index.has_room(e.hash),
+            Self::Tree(_) => false,
+        }
+    }
+
+    /// Adds a record that is in the slab while packets look others up.
+    pub(crate) fn add(&self, slot: u32, e: &Encoded) {
+        if let Self::Exact(index) = self {
+            index.add(e.hash, slot);
+        }
+    }
+
     /// Adds a record that is already in the slab.
     pub(crate) fn insert(&mut self, slot: u32, e: &Encoded) {
         match self {
-            Self::Exact(index) => index.insert(e.hash, slot),
+            Self::Exact(index) => {
+                index.make_room(e.hash);
+                index.add(e.hash, slot);
+            }
             Self::Tree(tree) => tree.insert(e, slot),
         }
     }
