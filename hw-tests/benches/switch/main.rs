@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
-//! or `tables` for softswitch's tables in memory.
+//! or `tables` or `lookups` for softswitch's tables in memory.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -27,8 +27,10 @@ use serde_json::{Map, Value, json};
 
 fn main() -> Result<()> {
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    if only.as_deref() == Some("tables") {
-        return tables().map(|_| ());
+    match only.as_deref() {
+        Some("tables") => return tables().map(|_| ()),
+        Some("lookups") => return lookups::measure().map(|_| ()),
+        _ => {}
     }
     let mut targets = Map::new();
     let tables = tables().context("tables")?;

@@ -20,9 +20,9 @@ use super::super::key::Encoded;
 /// Entries of a leaf that is not divided.
 const LEAF: usize = 8;
 /// Most bits of a cut.
-const WIDEST: u32 = 8;
+const WIDEST: u32 = 12;
 /// Entries that a cut is chosen by.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = 256;
 /// Cuts of which the effect on the sample is counted.
 const TRIALS: usize = 6;
 /// A cut must leave fewer than this share of the entries to look at.
@@ -66,13 +66,13 @@ struct Child {
 enum Node {
     /// Entries, the strongest first, each its order and then value and mask by
     /// word.
-    Leaf(Vec<u64>),
+    Leaf(Box<[u64]>),
     Cut(Box<Cut>),
 }
 
 impl Default for Node {
     fn default() -> Self {
-        Self::Leaf(Vec::new())
+        Self::Leaf(Box::default())
     }
 }
 
@@ -242,9 +242,7 @@ impl Tree {
         loop {
             at.best = at.best.max(order);
             if let Node::Leaf(rules) = &mut at.node {
-                if let Some(divided) = insert(rules, &new) {
-                    at.node = divided;
-                }
+                at.node = inserted(rules, &new);
                 return;
             }
             let Node::Cut(cut) = &mut at.node else { return };
@@ -303,22 +301,24 @@ impl Tree {
     }
 }
 
-/// Adds an entry to a leaf; what comes in the leaf's place if it is now too
-/// full.
-fn insert(rules: &mut Vec<u64>, new: &[u64]) -> Option<Node> {
+/// A leaf with one more entry, or what comes in its place if that is too full.
+fn inserted(rules: &[u64], new: &[u64]) -> Node {
     let stride = new.len();
     let place = rules
         .chunks_exact(stride)
         .position(|r| r.first() < new.first());
-    let place = place.map_or(rules.len(), |p| p * stride);
-    rules.splice(place..place, new.iter().copied());
+    let (before, after) = match place {
+        Some(p) => rules.split_at(p * stride),
+        None => (rules, &[][..]),
+    };
+    let rules: Box<[u64]> = [before, new, after].concat().into();
     // A leaf that could not be divided is tried again when it has doubled.
     let over = (rules.len() / stride).saturating_sub(1);
     if !over.is_multiple_of(LEAF) || !(over / LEAF).is_power_of_two() {
-        return None;
+        return Node::Leaf(rules);
     }
     let list: Vec<&[u64]> = rules.chunks_exact(stride).collect();
-    Some(build(&list, stride).node)
+    build(&list, stride).node
 }
 
 /// Removes an entry; whether it was there.
@@ -329,7 +329,9 @@ fn remove(at: &mut Child, old: &[u64]) -> bool {
                 .chunks_exact(old.len())
                 .position(|r| r.first() == old.first());
             if let Some(p) = place {
-                rules.drain(p * old.len()..(p + 1) * old.len());
+                let (before, rest) = rules.split_at(p * old.len());
+                let after = rest.get(old.len()..).unwrap_or(&[]);
+                *rules = [before, after].concat().into();
             }
             place.is_some()
         }
@@ -346,7 +348,7 @@ fn build(list: &[&[u64]], stride: usize) -> Child {
     let best = list.first().and_then(|r| r.first()).copied().unwrap_or(0);
     let place = (list.len() > LEAF).then(|| choose(list, stride)).flatten();
     let node = match place {
-        None => Node::Leaf(list.concat()),
+        None => Node::Leaf(list.concat().into()),
         Some(place) => {
             let mut parts = vec![Vec::new(); 1 << place.width];
             let mut wild = Vec::new();
@@ -372,7 +374,7 @@ fn choose(list: &[&[u64]], stride: usize) -> Option<Window> {
     let step = list.len().div_ceil(SAMPLE);
     let sample: Vec<&[u64]> = list.iter().step_by(step).copied().collect();
     let n = sample.len() as f64;
-    // No more than one child for each entry.
+    // No more than a child for each entry.
     let widest = WIDEST.min(list.len().ilog2().max(1));
     let mut trials: SmallVec<[(f64, Window); TRIALS + 1]> = SmallVec::new();
     for word in 0..(stride - 1) / 2 {
@@ -430,7 +432,7 @@ fn bit_counts(sample: &[&[u64]], word: usize) -> [(u32, u32); 64] {
 /// How many entries of the sample a packet is left with, if packets look like
 /// the entries.
 fn left_of(sample: &[&[u64]], window: Window) -> f64 {
-    let mut children = [0u32; 1 << WIDEST];
+    let mut children = vec![0u32; 1 << window.width];
     let (mut wild, mut covered) = (0u32, 0u32);
     for r in sample {
         match window.child(r).and_then(|at| children.get_mut(at)) {
@@ -441,6 +443,172 @@ fn left_of(sample: &[&[u64]], window: Window) -> f64 {
             None => wild += 1,
         }
     }
-    let squares: f64 = children.iter().map(|&n| f64::from(n) * f64::from(n)).sum();
-    f64::from(wild) + squares / f64::from(covered.max(1))
+    // An entry meets itself in any case: only pairs count, scaled to all.
+    let pairs: u64 = children
+        .iter()
+        .map(|&n| u64::from(n) * u64::from(n.saturating_sub(1)))
+        .sum();
+    let met = pairs as f64 / f64::from(covered.saturating_sub(1).max(1));
+    f64::from(wild) + met
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use super::*;
+
+    /// splitmix64.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }
+
+        /// A mask: a prefix, any bits, all or none.
+        fn mask(&mut self) -> u64 {
+            match self.next() % 5 {
+                0 => 0,
+                1 => u64::MAX,
+                2 => self.next() & self.next(),
+                _ => u64::MAX.checked_shl(self.next() as u32 % 65).unwrap_or(0),
+            }
+        }
+    }
+
+    type Entry = (u32, Encoded);
+
+    fn entry(r: &mut Random, words: usize, slot: u32, ranks: u64) -> Entry {
+        let mask: SmallVec<[u64; 4]> = (0..words).map(|_| r.mask()).collect();
+        // Few values in the high bits, so that entries overlap.
+        let value = mask
+            .iter()
+            .map(|m| (r.next() & 0x8000_00ff_0000_000f) & m)
+            .collect();
+        let e = Encoded {
+            value,
+            mask,
+            bounds: SmallVec::new(),
+            rank: (r.next() % ranks) as i64 + 1,
+            hash: 0,
+        };
+        (slot, e)
+    }
+
+    /// The highest rank, of these the lowest slot.
+    fn oracle(entries: &[Entry], key: &[u64]) -> Option<u32> {
+        let fits = |e: &Encoded| {
+            let mut words = key.iter().zip(&e.value).zip(&e.mask);
+            words.all(|((k, v), m)| k & m == *v)
+        };
+        entries
+            .iter()
+            .filter(|(_, e)| fits(e))
+            .min_by_key(|(slot, e)| (Reverse(e.rank), *slot))
+            .map(|(slot, _)| *slot)
+    }
+
+    fn check(tree: &Tree, entries: &[Entry], r: &mut Random, words: usize) {
+        for i in 0..300 {
+            // Keys near entries, and some near nothing.
+            let key: Vec<u64> = match entries.get(r.next() as usize % entries.len().max(1)) {
+                Some((_, e)) if i % 8 != 0 => {
+                    let pairs = e.value.iter().zip(&e.mask);
+                    pairs.map(|(v, m)| v | (r.next() & !m)).collect()
+                }
+                _ => (0..words)
+                    .map(|_| r.next() & 0x8000_00ff_0000_000f)
+                    .collect(),
+            };
+            assert_eq!(
+                tree.lookup(&key, |_| true),
+                oracle(entries, &key),
+                "{key:x?}"
+            );
+        }
+        assert_eq!(tree.len, entries.len());
+        for (slot, e) in entries.iter().take(200) {
+            assert_eq!(tree.find(e, |s| s == *slot), Some(*slot));
+        }
+    }
+
+    #[test]
+    fn thousands_of_entries_come_and_go_as_in_a_list() {
+        for (words, ranks) in [(1, 1), (1, 60_000), (2, 5), (3, 60_000)] {
+            let mut r = Random(words as u64 * 1000 + ranks);
+            let mut tree = Tree::new(words);
+            let mut entries: Vec<Entry> = Vec::new();
+            for slot in 0..4000 {
+                let new = entry(&mut r, words, slot, ranks);
+                tree.insert(&new.1, slot);
+                entries.push(new);
+                if tree.is_worn() && slot % 3 != 0 {
+                    let mut better = tree.rebuild();
+                    tree.replace(&mut better);
+                    assert!(!tree.is_worn());
+                }
+                if slot % 1000 == 999 {
+                    check(&tree, &entries, &mut r, words);
+                }
+            }
+            while entries.len() > 10 {
+                let (slot, e) = entries.swap_remove(r.next() as usize % entries.len());
+                tree.remove(&e, slot);
+                assert_eq!(tree.find(&e, |s| s == slot), None);
+                if entries.len().is_multiple_of(1000) {
+                    check(&tree, &entries, &mut r, words);
+                }
+            }
+            check(&tree, &entries, &mut r, words);
+        }
+    }
+
+    #[test]
+    fn a_tree_that_changed_is_not_replaced() {
+        let mut r = Random(1);
+        let mut tree = Tree::new(1);
+        let (first, second) = (entry(&mut r, 1, 0, 9), entry(&mut r, 1, 1, 9));
+        tree.insert(&first.1, 0);
+        let mut old = tree.rebuild();
+        tree.insert(&second.1, 1);
+        tree.replace(&mut old);
+        assert_eq!(tree.find(&second.1, |s| s == 1), Some(1));
+    }
+
+    #[test]
+    fn prefixes_divide_into_short_leaves() {
+        let mut r = Random(2);
+        let mut tree = Tree::new(1);
+        for slot in 0..5000 {
+            let len = 8 + r.next() % 17;
+            let mask = (u64::MAX << (32 - len)) & 0xffff_ffff;
+            let e = Encoded {
+                value: SmallVec::from_slice(&[r.next() & mask]),
+                mask: SmallVec::from_slice(&[mask]),
+                bounds: SmallVec::new(),
+                rank: len as i64,
+                hash: 0,
+            };
+            tree.insert(&e, slot);
+        }
+        let mut longest = 0;
+        let mut rest = vec![&tree.root];
+        while let Some(child) = rest.pop() {
+            match &child.node {
+                Node::Leaf(rules) => longest = longest.max(rules.len() / 3),
+                Node::Cut(c) => {
+                    rest.push(&c.wild);
+                    rest.extend(c.children.iter());
+                }
+            }
+        }
+        // Equal prefixes, of which there are few of 8 bits, stay together.
+        assert!(longest <= 64, "{longest} entries in a leaf");
+        assert_eq!(size_of::<Child>(), 24);
+    }
 }
