@@ -167,8 +167,11 @@ fn talk(namespaces: &Namespaces, workers: usize) {
         port,
         interface: format!("p{port}"),
     });
+    let captures = std::env::temp_dir().join(format!("{}-pcap", namespaces.prefix));
+    std::fs::create_dir_all(&captures).unwrap();
     let config = DataPlaneConfig {
         workers,
+        capture: Some(captures.clone()),
         ..DataPlaneConfig::default()
     };
     let plane = within(namespaces.switch(), {
@@ -228,6 +231,29 @@ fn talk(namespaces: &Namespaces, workers: usize) {
     }
     drop(echo);
     plane.stop();
+    for port in plane.snapshot().ports {
+        let name = &port.interface;
+        let [received, sent] = ["in", "out"].map(|direction| {
+            records(&std::fs::read(captures.join(format!("{name}_{direction}.pcap"))).unwrap())
+        });
+        assert_eq!(received, (port.rx_packets, port.rx_bytes), "{port:?}");
+        // Written before it is known whether they can be sent.
+        assert_eq!(sent.0, port.tx_packets + port.tx_dropped, "{port:?}");
+        assert_eq!(port.not_captured, 0);
+    }
+    std::fs::remove_dir_all(captures).unwrap();
+}
+
+/// Packets in a pcap file, and their bytes.
+fn records(bytes: &[u8]) -> (u64, u64) {
+    let (mut at, mut packets, mut total) = (24, 0, 0);
+    while at < bytes.len() {
+        let length = u32::from_ne_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+        (packets, total) = (packets + 1, total + u64::from(length));
+        at += 16 + length as usize;
+    }
+    assert_eq!(at, bytes.len(), "the last record is cut");
+    (packets, total)
 }
 
 /// Runs something in a namespace. Sockets stay in the namespace of the thread

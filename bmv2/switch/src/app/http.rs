@@ -74,7 +74,7 @@ fn prometheus(stats: &Stats) -> String {
     let mut text = String::new();
     let plane = &stats.plane;
     type Field = fn(&softswitch::ports::PortSnapshot) -> u64;
-    let by_port: [(&str, &str, Field); 11] = [
+    let by_port: [(&str, &str, Field); 13] = [
         ("rx_packets", "Packets received.", |p| p.rx_packets),
         ("rx_bytes", "Bytes received.", |p| p.rx_bytes),
         (
@@ -111,6 +111,16 @@ fn prometheus(stats: &Stats) -> String {
             "tx_refused",
             "Packets not sent: refused by the system.",
             |p| p.tx_refused,
+        ),
+        (
+            "rx_file_damaged",
+            "Input files that could not be read to their end.",
+            |p| p.rx_file_damaged,
+        ),
+        (
+            "not_captured",
+            "Packets missing from the capture files.",
+            |p| p.not_captured,
         ),
     ];
     for (name, help, field) in by_port {

@@ -70,11 +70,13 @@ fn switch(options: Options) -> anyhow::Result<ExitCode> {
     for note in notes.chain(options.tls.notes()) {
         tracing::warn!("{note}");
     }
-    if let Some(what) = options.ignored.unsupported() {
-        bail!(what);
-    }
     if options.program.is_none() && !options.no_p4 {
         bail!("there is no program: give the JSON that p4c-bm2-ss wrote, or --no-p4");
+    }
+    if let Some(folder) = &options.pcap
+        && !folder.is_dir()
+    {
+        bail!("--pcap: there is no folder {}", folder.display());
     }
     if options.cpu_port == Some(options.drop_port) {
         bail!(
@@ -133,18 +135,16 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
 
-    let ports = options.interface.iter().map(|i| PortSpec::Interface {
-        port: i.port,
-        interface: i.name.clone(),
-    });
     let plane = DataPlane::start(
         &switch,
         clock,
-        ports.collect(),
+        ports(&options),
         DataPlaneConfig {
             workers: options.workers.into(),
             ring_frames: options.rx_ring as usize,
             spins: options.spins,
+            capture: options.pcap.clone(),
+            files_wait: wait_of(options.use_files),
         },
         Some(Arc::clone(&server) as _),
     )?;
@@ -185,6 +185,27 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let _ = tokio::time::timeout(GRACE, serving).await;
     plane.stop();
     Ok(())
+}
+
+fn ports(options: &Options) -> Vec<PortSpec> {
+    let port = |i: &options::Interface| match options.use_files {
+        Some(_) => PortSpec::Files {
+            port: i.port,
+            input: format!("{}_in.pcap", i.name).into(),
+            output: format!("{}_out.pcap", i.name).into(),
+        },
+        None => PortSpec::Interface {
+            port: i.port,
+            interface: i.name.clone(),
+        },
+    };
+    options.interface.iter().map(port).collect()
+}
+
+/// As simple_switch has it, a negative time is none.
+fn wait_of(seconds: Option<i32>) -> Duration {
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {

@@ -88,6 +88,16 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) spins: u32,
 
+    /// Write what interfaces receive and send to IFACE_in.pcap and
+    /// IFACE_out.pcap in a folder, by default the current one.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pub(crate) pcap: Option<PathBuf>,
+
+    /// Take packets from IFACE_in.pcap in the current folder instead of the
+    /// interface, after so many seconds, and write to IFACE_out.pcap.
+    #[arg(long, value_name = "WAIT_SECONDS", allow_negative_numbers = true)]
+    pub(crate) use_files: Option<i32>,
+
     /// Log to standard output.
     #[arg(long)]
     pub(crate) log_console: bool,
@@ -107,17 +117,12 @@ pub(crate) struct Options {
     pub(crate) ignored: Ignored,
 }
 
-/// Options of simple_switch_grpc that have no meaning here, and some that are
-/// refused because the switch would do something else than asked.
+/// Options of simple_switch_grpc that have no meaning here.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Accepted and ignored")]
 pub(crate) struct Ignored {
     #[arg(long, value_name = "N", hide_short_help = true)]
     thrift_port: Option<String>,
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".", hide_short_help = true)]
-    pcap: Option<String>,
-    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
-    use_files: Option<String>,
     #[arg(long, value_name = "ADDR", hide_short_help = true)]
     nanolog: Option<String>,
     #[arg(long, hide_short_help = true)]
@@ -155,11 +160,6 @@ impl Ignored {
                 "--thrift-port",
                 self.thrift_port.is_some(),
                 "the switch is controlled with P4Runtime only",
-            ),
-            (
-                "--pcap",
-                self.pcap.is_some(),
-                "capturing is not built in; use tcpdump on the interface",
             ),
             (
                 "--nanolog",
@@ -228,13 +228,6 @@ impl Ignored {
             .filter(|(_, given, _)| *given)
             .map(|(name, _, why)| format!("{name} is accepted and ignored: {why}"))
             .collect()
-    }
-
-    /// An option whose absence would change what packets do.
-    pub(crate) fn unsupported(&self) -> Option<&'static str> {
-        self.use_files.is_some().then_some(
-            "--use-files: reading packets from files is not supported; attach an interface with -i",
-        )
     }
 }
 
@@ -319,15 +312,17 @@ mod tests {
         );
         assert_eq!(options.grpc_server_addr.port(), 50051);
         assert_eq!((options.cpu_port, options.drop_port), (Some(255), 510));
+        assert_eq!(options.pcap, Some("/tmp".into()));
         assert!(options.no_p4 && options.program.is_none() && options.log_console);
         let notes = options.ignored.notes().join("\n");
-        assert!(notes.contains("--thrift-port") && notes.contains("--pcap"));
+        assert!(notes.contains("--thrift-port") && !notes.contains("--pcap"));
     }
 
     #[test]
     fn the_program_may_follow_the_options() {
         let options = parse("softswitch -i 0@veth0 --pcap prog.json -- --cpu-port 64").unwrap();
         assert_eq!(options.program, Some("prog.json".into()));
+        assert_eq!(options.pcap, Some(".".into()));
         let defaults = (options.device_id, options.drop_port);
         assert_eq!(defaults, (0, 511));
         assert_eq!(options.priority_queues, 1);

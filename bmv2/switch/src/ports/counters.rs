@@ -31,6 +31,8 @@ pub(super) struct PortCounters {
     tx_port_down: AtomicU64,
     tx_too_long: AtomicU64,
     tx_refused: AtomicU64,
+    rx_file_damaged: AtomicU64,
+    not_captured: AtomicU64,
 }
 
 impl PortCounters {
@@ -70,6 +72,18 @@ impl PortCounters {
         counter.fetch_add(packets, Relaxed);
     }
 
+    /// Counts an input file that could not be read to its end.
+    pub(super) fn file_damaged(&self) {
+        self.rx_file_damaged.fetch_add(1, Relaxed);
+    }
+
+    /// Counts packets that are missing from the capture files.
+    pub(super) fn not_captured(&self, packets: u64) {
+        if packets > 0 {
+            self.not_captured.fetch_add(packets, Relaxed);
+        }
+    }
+
     pub(super) fn snapshot(&self, port: u16, interface: &str) -> PortSnapshot {
         let tx_queue_full = self.tx_queue_full.load(Relaxed);
         let tx_port_down = self.tx_port_down.load(Relaxed);
@@ -90,6 +104,8 @@ impl PortCounters {
             tx_port_down,
             tx_too_long,
             tx_refused,
+            rx_file_damaged: self.rx_file_damaged.load(Relaxed),
+            not_captured: self.not_captured.load(Relaxed),
         }
     }
 }
@@ -108,7 +124,8 @@ pub struct PortSnapshot {
     /// Packets that the kernel dropped because the receive ring was full.
     pub rx_missed: u64,
     /// Packets dropped because they were longer than a frame of the receive
-    /// ring, usually because the sender segments in hardware.
+    /// ring, usually because the sender segments in hardware; of an input
+    /// file: those that had been captured in part only.
     pub rx_truncated: u64,
     /// Packets received with a checksum that the sender left to the hardware;
     /// they are processed as they are.
@@ -127,4 +144,9 @@ pub struct PortSnapshot {
     pub tx_too_long: u64,
     /// Not sent: refused by the system for another reason.
     pub tx_refused: u64,
+    /// 1 if the port's input file could not be read to its end.
+    pub rx_file_damaged: u64,
+    /// Packets, received or sent, that could not be written to the capture
+    /// files.
+    pub not_captured: u64,
 }

@@ -1,10 +1,12 @@
 //! Opening the ports, running the workers, and the books of both.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
@@ -13,10 +15,11 @@ use serde::Serialize;
 use super::PortError;
 use super::channel::ChannelEnd;
 use super::clock::Clock;
-use super::counters::{PortCounters, PortSnapshot};
-use super::packet_socket;
-use super::sys::{self, FanoutGroup, Wake};
-use super::worker::{Order, RxQueue, TxPorts, TxQueue, WorkerLoop};
+use super::counters::PortSnapshot;
+use super::files::{self, Input};
+use super::opening::{Ends, Opening, PortBooks};
+use super::sys::{self, Wake};
+use super::worker::{Order, TxPorts, WorkerLoop};
 use crate::{DropReason, Switch};
 
 /// Packets from the control side that may wait for a worker.
@@ -38,6 +41,15 @@ pub enum PortSpec {
         /// The interface's name.
         interface: String,
     },
+    /// Two files: packets come from one and go to the other.
+    Files {
+        /// The port's number.
+        port: u16,
+        /// pcap or pcapng, or a pipe.
+        input: PathBuf,
+        /// Becomes a pcap file.
+        output: PathBuf,
+    },
     /// A port inside the process.
     Channel {
         /// The port's number.
@@ -48,22 +60,25 @@ pub enum PortSpec {
 }
 
 impl PortSpec {
-    fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         match self {
-            Self::Interface { port, .. } | Self::Channel { port, .. } => *port,
+            Self::Interface { port, .. }
+            | Self::Files { port, .. }
+            | Self::Channel { port, .. } => *port,
         }
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         match self {
             Self::Interface { interface, .. } => interface,
+            Self::Files { .. } => "files",
             Self::Channel { .. } => "channel",
         }
     }
 }
 
 /// How the data plane runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataPlaneConfig {
     /// Threads that process packets. More than one spreads the flows of every
     /// interface over them; the order within a flow is kept. Programs with
@@ -75,6 +90,11 @@ pub struct DataPlaneConfig {
     /// How often a worker looks at all ports in vain before it sleeps. 0 is
     /// best when other work shares the processors.
     pub spins: u32,
+    /// Where to write what interfaces receive and send, as `NAME_in.pcap` and
+    /// `NAME_out.pcap`.
+    pub capture: Option<PathBuf>,
+    /// How long to wait before packets are taken from files.
+    pub files_wait: Duration,
 }
 
 impl Default for DataPlaneConfig {
@@ -83,6 +103,8 @@ impl Default for DataPlaneConfig {
             workers: 1,
             ring_frames: 8192,
             spins: 0,
+            capture: None,
+            files_wait: Duration::ZERO,
         }
     }
 }
@@ -92,6 +114,8 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) clock: Clock,
     pub(super) injected: ArrayQueue<(u16, Vec<u8>)>,
+    /// Packets read from files.
+    pub(super) from_files: ArrayQueue<(u16, Vec<u8>)>,
     /// Held for reading during each burst.
     pub(super) gate: RwLock<()>,
     /// Held during each burst of a program whose registers or meters depend on
@@ -132,15 +156,6 @@ pub struct Pause<'p> {
     _gate: RwLockWriteGuard<'p, ()>,
 }
 
-#[derive(Debug)]
-struct PortBooks {
-    port: u16,
-    interface: String,
-    counters: Arc<PortCounters>,
-    /// One for each worker, for the kernel's own count of drops.
-    sockets: Vec<Arc<OwnedFd>>,
-}
-
 /// The running ports and workers. Dropping it stops them.
 #[derive(Debug)]
 pub struct DataPlane {
@@ -168,6 +183,7 @@ impl DataPlane {
             stop: AtomicBool::new(false),
             clock,
             injected: ArrayQueue::new(INJECT_CAPACITY),
+            from_files: ArrayQueue::new(INJECT_CAPACITY),
             gate: RwLock::new(()),
             in_order: Mutex::new(()),
             no_such_port: AtomicU64::new(0),
@@ -183,17 +199,22 @@ impl DataPlane {
             .collect::<Result<Vec<_>, _>>()
             .map_err(PortError::Thread)?;
 
-        let mut books = Vec::new();
-        let mut ends: Vec<Vec<(u16, RxQueue, TxQueue)>> = Vec::new();
-        ends.resize_with(workers, Vec::new);
+        let mut opening = Opening {
+            wakes: &wakes,
+            config: &config,
+            workers: (0..workers).map(|_| Ends::default()).collect(),
+            inputs: Vec::new(),
+            books: Vec::new(),
+        };
         for spec in ports {
-            books.push(open(spec, config.ring_frames, &wakes, &mut ends)?);
+            opening.open(spec)?;
         }
-
-        for port in 0..512 {
-            let is_port = books.iter().any(|books| books.port == port);
-            switch.set_port_up(port, is_port || switch.config().cpu_port == Some(port));
-        }
+        let Opening {
+            workers,
+            inputs,
+            books,
+            ..
+        } = opening;
         let mut plane = Self {
             switch: Arc::clone(switch),
             shared,
@@ -201,27 +222,19 @@ impl DataPlane {
             wakes,
             threads: Mutex::default(),
         };
-        plane.spawn(ends, config.spins)?;
+        plane.spawn(workers, config.spins)?;
+        plane.feed(inputs, config.files_wait)?;
         Ok(plane)
     }
 
-    fn spawn(
-        &mut self,
-        ends: Vec<Vec<(u16, RxQueue, TxQueue)>>,
-        spins: u32,
-    ) -> Result<(), PortError> {
-        for (number, (ends, wake)) in ends.into_iter().zip(&self.wakes).enumerate() {
-            let (mut rx, mut tx) = (Vec::new(), Vec::new());
-            for (port, receive, send) in ends {
-                rx.push((port, receive));
-                tx.push((port, send));
-            }
+    fn spawn(&mut self, workers: Vec<Ends>, spins: u32) -> Result<(), PortError> {
+        for (number, (ends, wake)) in workers.into_iter().zip(&self.wakes).enumerate() {
             let worker = WorkerLoop {
                 worker: self.switch.worker(),
                 shared: Arc::clone(&self.shared),
                 wake: Arc::clone(wake),
-                rx,
-                tx: TxPorts::new(tx),
+                rx: ends.rx,
+                tx: TxPorts::new(ends.tx),
                 takes_injected: number == 0,
                 order: (self.wakes.len() > 1).then(|| Order::new(Arc::clone(&self.switch))),
                 spins,
@@ -232,6 +245,19 @@ impl DataPlane {
                 .map_err(PortError::Thread)?;
             self.threads.lock().push(thread);
         }
+        Ok(())
+    }
+
+    fn feed(&self, inputs: Vec<Input>, wait: Duration) -> Result<(), PortError> {
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.wakes[0]));
+        // Not joined at the end: it may be waiting for the writer of a pipe.
+        std::thread::Builder::new()
+            .name("files".into())
+            .spawn(move || files::feed(inputs, wait, &shared, &wake))
+            .map_err(PortError::Thread)?;
         Ok(())
     }
 
@@ -344,54 +370,6 @@ fn check_numbers(switch: &Switch, ports: &[PortSpec]) -> Result<(), PortError> {
         }
     }
     Ok(())
-}
-
-fn open(
-    spec: PortSpec,
-    ring_frames: usize,
-    wakes: &[Arc<Wake>],
-    ends: &mut [Vec<(u16, RxQueue, TxQueue)>],
-) -> Result<PortBooks, PortError> {
-    let counters = Arc::new(PortCounters::default());
-    let port = spec.port();
-    let mut sockets = Vec::new();
-    let name = spec.name().to_owned();
-    match spec {
-        PortSpec::Interface { interface, .. } => {
-            let mut group = (ends.len() > 1).then_some(FanoutGroup::New);
-            let mut opened = Vec::new();
-            for _ in ends.iter() {
-                let (rx, tx, joined) =
-                    packet_socket::open(port, &interface, ring_frames, group, &counters)?;
-                group = joined;
-                sockets.push(rx.share_fd());
-                opened.push((rx, tx));
-            }
-            for (rx, _) in &opened {
-                rx.start()?;
-            }
-            for (worker_ends, (rx, tx)) in ends.iter_mut().zip(opened) {
-                worker_ends.push((port, RxQueue::Packet(rx), TxQueue::Packet(tx)));
-            }
-        }
-        PortSpec::Channel { end, .. } => {
-            // Any worker may take from the queue; the first one is woken.
-            end.set_wake(Arc::clone(&wakes[0]));
-            for worker_ends in ends {
-                worker_ends.push((
-                    port,
-                    RxQueue::Channel(end.share(), Arc::clone(&counters)),
-                    TxQueue::Channel(end.share(), Arc::clone(&counters)),
-                ));
-            }
-        }
-    }
-    Ok(PortBooks {
-        port,
-        interface: name,
-        counters,
-        sockets,
-    })
 }
 
 /// Totals since the start. The books balance: what was received at ports or

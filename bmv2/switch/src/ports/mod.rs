@@ -13,7 +13,11 @@ mod channel;
 mod clock;
 mod counters;
 mod dataplane;
+mod files;
+mod opening;
 mod packet_socket;
+mod pcap;
+mod port;
 mod sys;
 mod vlan;
 mod worker;
@@ -22,6 +26,7 @@ pub use channel::{ChannelEnd, ChannelPort, channel_port};
 pub use clock::Clock;
 pub use counters::{PortSnapshot, TxLoss};
 pub use dataplane::{DataPlane, DataPlaneConfig, DataPlaneSnapshot, PacketInSink, Pause, PortSpec};
+pub use pcap::PcapReadError;
 
 /// Why the data plane could not start.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +65,26 @@ pub enum PortError {
         port: u16,
         /// The interface.
         interface: String,
+    },
+    /// The file that packets of a port should come from.
+    #[error("port {port}: cannot take packets from {}: {source}", path.display())]
+    File {
+        /// The port's number.
+        port: u16,
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        source: PcapReadError,
+    },
+    /// A file that packets of a port should go to.
+    #[error("port {port}: cannot write packets to {}: {source}", path.display())]
+    Output {
+        /// The port's number.
+        port: u16,
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// Another failure.
     #[error("port {port} ({interface}): cannot {action}: {source}")]

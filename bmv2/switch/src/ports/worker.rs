@@ -4,15 +4,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crossbeam_queue::ArrayQueue;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::batch::TxBatch;
-use super::channel::ChannelEnd;
-use super::counters::{PortCounters, TxLoss};
 use super::dataplane::Shared;
-use super::packet_socket::{PacketRx, PacketTx};
+use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
 use crate::{Output, Switch, Worker};
 
@@ -22,68 +21,10 @@ const BURST: usize = 64;
 /// burst: bounds memory when a burst is multiplied.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// Where packets come from.
-#[derive(Debug)]
-pub(super) enum RxQueue {
-    Packet(PacketRx),
-    Channel(ChannelEnd, Arc<PortCounters>),
-}
-
-impl RxQueue {
-    fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
-        match self {
-            Self::Packet(rx) => rx.receive(max, sink),
-            Self::Channel(end, counters) => {
-                let mut packets = 0;
-                while packets < max
-                    && let Some(packet) = end.receive()
-                {
-                    counters.received(1, packet.len() as u64);
-                    sink(&packet);
-                    packets += 1;
-                }
-                packets
-            }
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        match self {
-            Self::Packet(rx) => rx.is_ready(),
-            Self::Channel(end, _) => !end.is_empty(),
-        }
-    }
-}
-
-/// Where packets go.
-#[derive(Debug)]
-pub(super) enum TxQueue {
-    Packet(PacketTx),
-    Channel(ChannelEnd, Arc<PortCounters>),
-}
-
-impl TxQueue {
-    fn send(&self, batch: &TxBatch) {
-        match self {
-            Self::Packet(tx) => tx.send(batch),
-            Self::Channel(end, counters) => {
-                for i in 0..batch.len() {
-                    let packet = batch.packet(i);
-                    if end.send(packet) {
-                        counters.sent(1, packet.len() as u64);
-                    } else {
-                        counters.lost(TxLoss::QueueFull, 1);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// All ports of a worker, to send to.
 #[derive(Debug)]
 pub(super) struct TxPorts {
-    queues: Vec<(TxQueue, TxBatch)>,
+    queues: Vec<(TxEnd, TxBatch)>,
     /// Position in `queues` by port number.
     by_port: Vec<Option<u16>>,
     /// Positions whose batch is not empty.
@@ -91,7 +32,7 @@ pub(super) struct TxPorts {
 }
 
 impl TxPorts {
-    pub(super) fn new(queues: Vec<(u16, TxQueue)>) -> Self {
+    pub(super) fn new(queues: Vec<(u16, TxEnd)>) -> Self {
         let ports = queues.iter().map(|(port, _)| usize::from(*port) + 1).max();
         let mut by_port = vec![None; ports.unwrap_or(0)];
         for (position, (port, _)) in (0..).zip(&queues) {
@@ -166,7 +107,7 @@ pub(super) struct WorkerLoop {
     pub(super) worker: Worker,
     pub(super) shared: Arc<Shared>,
     pub(super) wake: Arc<Wake>,
-    pub(super) rx: Vec<(u16, RxQueue)>,
+    pub(super) rx: Vec<RxEnd>,
     pub(super) tx: TxPorts,
     /// Whether this worker takes the packets that the control side injects.
     pub(super) takes_injected: bool,
@@ -196,7 +137,8 @@ impl WorkerLoop {
     fn pass(&mut self) -> usize {
         let mut packets = 0;
         if self.takes_injected {
-            packets += self.injected();
+            packets += self.queued(|shared| &shared.injected);
+            packets += self.queued(|shared| &shared.from_files);
         }
         let Self {
             worker,
@@ -206,15 +148,16 @@ impl WorkerLoop {
             order,
             ..
         } = self;
-        for (port, queue) in rx {
-            if !queue.is_ready() {
+        for end in rx {
+            if !end.is_ready() {
                 continue;
             }
             let _gate = shared.gate.read();
             let _turn = turn(order, shared);
             let mut burst = worker.burst(shared.clock.now());
-            packets += queue.receive(BURST, |packet| {
-                burst.process(*port, packet, &mut |output| deliver(tx, shared, &output));
+            let port = end.port;
+            packets += end.receive(BURST, |packet| {
+                burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
             });
             burst.finish(&mut |output| deliver(tx, shared, &output));
         }
@@ -222,7 +165,8 @@ impl WorkerLoop {
         packets
     }
 
-    fn injected(&mut self) -> usize {
+    /// One burst from a queue of packets and their ports.
+    fn queued(&mut self, queue: impl Fn(&Shared) -> &ArrayQueue<(u16, Vec<u8>)>) -> usize {
         let Self {
             worker,
             shared,
@@ -230,7 +174,8 @@ impl WorkerLoop {
             order,
             ..
         } = self;
-        if shared.injected.is_empty() {
+        let queue = queue(shared);
+        if queue.is_empty() {
             return 0;
         }
         let _gate = shared.gate.read();
@@ -238,7 +183,7 @@ impl WorkerLoop {
         let mut burst = worker.burst(shared.clock.now());
         let mut packets = 0;
         while packets < BURST
-            && let Some((port, packet)) = shared.injected.pop()
+            && let Some((port, packet)) = queue.pop()
         {
             burst.process(port, &packet, &mut |output| deliver(tx, shared, &output));
             packets += 1;
@@ -250,11 +195,11 @@ impl WorkerLoop {
     fn sleep(&self) {
         let mut fds: SmallVec<[PollFd<'_>; 16]> = SmallVec::new();
         fds.push(PollFd::new(self.wake.as_fd(), PollFlags::POLLIN));
-        let mut sockets: SmallVec<[&PacketRx; 16]> = SmallVec::new();
-        for (_, queue) in &self.rx {
-            if let RxQueue::Packet(rx) = queue {
-                fds.push(PollFd::new(rx.fd(), PollFlags::POLLIN));
-                sockets.push(rx);
+        let mut ends: SmallVec<[&RxEnd; 16]> = SmallVec::new();
+        for end in &self.rx {
+            if let Some(fd) = end.fd() {
+                fds.push(PollFd::new(fd, PollFlags::POLLIN));
+                ends.push(end);
             }
         }
         if poll(&mut fds, PollTimeout::NONE).is_err() {
@@ -263,12 +208,12 @@ impl WorkerLoop {
         if fds[0].any() == Some(true) {
             self.wake.clear();
         }
-        for (fd, rx) in fds[1..].iter().zip(sockets) {
+        for (fd, end) in fds[1..].iter().zip(ends) {
             if fd
                 .revents()
                 .is_some_and(|r| r.intersects(PollFlags::POLLERR))
             {
-                rx.take_error();
+                end.take_error();
             }
         }
     }

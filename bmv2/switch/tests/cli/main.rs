@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod files;
 mod stf;
 mod trace;
 

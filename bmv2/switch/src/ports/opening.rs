@@ -1,0 +1,146 @@
+//! Opening ports: from what was asked for to the workers' ends.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::PortError;
+use super::counters::PortCounters;
+use super::dataplane::{DataPlaneConfig, PortSpec};
+use super::files::Input;
+use super::packet_socket;
+use super::pcap::PcapWriter;
+use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
+use super::sys::{FanoutGroup, Wake};
+
+/// A worker's ends of all ports.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    pub(super) rx: Vec<RxEnd>,
+    pub(super) tx: Vec<(u16, TxEnd)>,
+}
+
+/// The books of a port.
+#[derive(Debug)]
+pub(super) struct PortBooks {
+    pub(super) port: u16,
+    pub(super) interface: String,
+    pub(super) counters: Arc<PortCounters>,
+    /// One for each worker, for the kernel's own count of drops.
+    pub(super) sockets: Vec<Arc<OwnedFd>>,
+}
+
+/// The ports opened so far.
+#[derive(Debug)]
+pub(super) struct Opening<'a> {
+    pub(super) wakes: &'a [Arc<Wake>],
+    pub(super) config: &'a DataPlaneConfig,
+    pub(super) workers: Vec<Ends>,
+    pub(super) inputs: Vec<Input>,
+    pub(super) books: Vec<PortBooks>,
+}
+
+impl Opening<'_> {
+    pub(super) fn open(&mut self, spec: PortSpec) -> Result<(), PortError> {
+        let counters = Arc::new(PortCounters::default());
+        let port = spec.port();
+        let mut books = PortBooks {
+            port,
+            interface: spec.name().to_owned(),
+            counters: Arc::clone(&counters),
+            sockets: Vec::new(),
+        };
+        match spec {
+            PortSpec::Interface { interface, .. } => {
+                let [input, output] = self.captures(port, &interface, &counters)?;
+                let mut group = (self.workers.len() > 1).then_some(FanoutGroup::New);
+                let mut opened = Vec::new();
+                for _ in &self.workers {
+                    let (rx, tx, joined) = packet_socket::open(
+                        port,
+                        &interface,
+                        self.config.ring_frames,
+                        group,
+                        &counters,
+                    )?;
+                    group = joined;
+                    books.sockets.push(rx.share_fd());
+                    opened.push((rx, tx));
+                }
+                for (rx, _) in &opened {
+                    rx.start()?;
+                }
+                for (ends, (rx, tx)) in self.workers.iter_mut().zip(opened) {
+                    ends.rx.push(RxEnd {
+                        port,
+                        queue: RxQueue::Packet(rx),
+                        capture: input.clone(),
+                    });
+                    let end = TxEnd {
+                        queue: TxQueue::Packet(tx),
+                        capture: output.clone(),
+                    };
+                    ends.tx.push((port, end));
+                }
+            }
+            PortSpec::Files { input, output, .. } => {
+                self.inputs.push(Input::open(port, &input, &counters)?);
+                let writer = create(port, &output)?;
+                for ends in &mut self.workers {
+                    let queue = TxQueue::File(Arc::clone(&writer), Arc::clone(&counters));
+                    let capture = None;
+                    ends.tx.push((port, TxEnd { queue, capture }));
+                }
+            }
+            PortSpec::Channel { end, .. } => {
+                // Any worker may take from the queue; the first one is woken.
+                end.set_wake(Arc::clone(&self.wakes[0]));
+                for ends in &mut self.workers {
+                    ends.rx.push(RxEnd {
+                        port,
+                        queue: RxQueue::Channel(end.share(), Arc::clone(&counters)),
+                        capture: None,
+                    });
+                    let end = TxEnd {
+                        queue: TxQueue::Channel(end.share(), Arc::clone(&counters)),
+                        capture: None,
+                    };
+                    ends.tx.push((port, end));
+                }
+            }
+        }
+        self.books.push(books);
+        Ok(())
+    }
+
+    /// The files for what comes in and what goes out, if they are wanted.
+    fn captures(
+        &self,
+        port: u16,
+        interface: &str,
+        counters: &Arc<PortCounters>,
+    ) -> Result<[Option<Capture>; 2], PortError> {
+        let Some(folder) = &self.config.capture else {
+            return Ok([None, None]);
+        };
+        let capture = |direction: &str| -> Result<_, PortError> {
+            let path: PathBuf = folder.join(format!("{interface}_{direction}.pcap"));
+            Ok(Some(Capture {
+                writer: create(port, &path)?,
+                counters: Arc::clone(counters),
+            }))
+        };
+        Ok([capture("in")?, capture("out")?])
+    }
+}
+
+fn create(port: u16, path: &Path) -> Result<Arc<Mutex<PcapWriter>>, PortError> {
+    let writer = PcapWriter::create(path).map_err(|source| PortError::Output {
+        port,
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Arc::new(Mutex::new(writer)))
+}
