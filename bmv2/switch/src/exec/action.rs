@@ -52,8 +52,14 @@ fn word(env: &Env<'_>, st: &State, n: &Num<u64>) -> u64 {
     n.eval(&env.view(st))
 }
 
-#[inline]
-fn step<T: Tracer>(env: &Env<'_>, st: &mut State, prim: &Prim, packet: &[u8], tr: &mut T) {
+/// Runs one primitive that does not jump.
+pub(crate) fn step<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    prim: &Prim,
+    packet: &[u8],
+    tr: &mut T,
+) {
     match prim {
         Prim::Copy64(to, from) => {
             let v = load64(&st.image, *from);
@@ -254,7 +260,8 @@ fn set_big(env: &Env<'_>, st: &mut State, place: &FieldPlace, value: BigInt) {
     }
 }
 
-fn add_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
+/// Makes a header valid; one that was not is zeroed.
+pub(crate) fn add_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
     if st.is_valid(h) {
         return;
     }
@@ -263,7 +270,8 @@ fn add_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
     st.length = st.length.wrapping_add(st.wire_len(env.ir, h));
 }
 
-fn remove_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
+/// Makes a header invalid.
+pub(crate) fn remove_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
     if !st.is_valid(h) {
         return;
     }
@@ -273,7 +281,7 @@ fn remove_header(env: &Env<'_>, st: &mut State, h: HeaderId) {
 
 /// A header becomes a copy of another of its type; of an invalid one, only
 /// invalid.
-fn assign_header(env: &Env<'_>, st: &mut State, to: HeaderId, from: HeaderId) {
+pub(crate) fn assign_header(env: &Env<'_>, st: &mut State, to: HeaderId, from: HeaderId) {
     if !st.is_valid(from) {
         st.set_invalid(to);
         return;

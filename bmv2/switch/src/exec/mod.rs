@@ -2,9 +2,11 @@
 
 mod action;
 mod calc;
+mod changes;
 mod deparser;
 mod parser;
 pub(crate) mod pipeline;
+mod table;
 
 use std::cell::Cell;
 
@@ -70,6 +72,7 @@ pub(crate) struct State {
     pub(crate) parser_error: u32,
     pub(crate) checksum_error: bool,
     pub(crate) rng: u64,
+    /// The key of the table being looked up, and room for masking it.
     key: Vec<u64>,
     scratch: Vec<u64>,
     buffer: Vec<u8>,
@@ -84,7 +87,7 @@ impl State {
             valid: vec![false; ir.headers.len()],
             varbit: vec![0; ir.headers.len()],
             next: vec![0; ir.stacks.len() + ir.union_stacks.len()],
-            params: Vec::with_capacity(16),
+            params: vec![0; ir.actions.iter().map(|a| a.words).max().unwrap_or(0)],
             key: vec![0; words],
             scratch: vec![0; words],
             rng: seed | 1,
@@ -199,6 +202,14 @@ impl State {
     pub(crate) fn set_varbit_len(&mut self, h: HeaderId, bytes: u32) {
         if let Some(v) = self.varbit.get_mut(usize::from(h)) {
             *v = bytes;
+        }
+    }
+
+    /// Puts an action's parameters in place.
+    #[inline(always)]
+    fn set_params(&mut self, words: impl Iterator<Item = u64>) {
+        for (to, word) in self.params.iter_mut().zip(words) {
+            *to = word;
         }
     }
 

@@ -368,6 +368,7 @@ fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {
             signed: false,
             saturating: false,
             word: false,
+            part: false,
             ..f
         };
         let value = read_field(&wide, source);

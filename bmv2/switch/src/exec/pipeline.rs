@@ -1,241 +1,250 @@
-//! Walking a pipeline: conditions, tables, actions.
+//! Walking a pipeline's code.
 
-use std::sync::atomic::Ordering;
-
-use super::{Env, State, action, calc};
-use crate::control::ActionCall;
-use crate::ir::{Node, NodeId};
-use crate::program::{ActionId, Program, TableId};
-use crate::tables::key::gather;
-use crate::tables::{Kind, unpack_call};
+use super::{Env, State, action, changes, table};
+use crate::ir::bits::store64;
+use crate::ir::code::{Code, Combine, Op, Pc, TEMPS, load_word};
+use crate::program::Program;
+use crate::switch::DropReason;
 use crate::trace::{TraceEvent, Tracer};
 
-/// Runs a pipeline from its first node.
+/// Most operations that jumps backwards may repeat.
+const MAX_REPEATED: u32 = 1 << 20;
+
+/// Runs a pipeline from `start`.
 pub(crate) fn run<T: Tracer>(
     env: &Env<'_>,
     program: &Program,
+    code: &Code,
+    start: Pc,
     st: &mut State,
-    first: NodeId,
     packet: &[u8],
     tr: &mut T,
 ) {
     st.exit = false;
-    let mut node = first;
-    // Graphs have no loops (checked when loaded), so this ends.
-    while let Some(n) = env.ir.nodes.get(node as usize) {
-        node = match n {
-            Node::If { cond, yes, no } => {
-                let value = cond.eval(&env.view(st));
-                tr.event(|| TraceEvent::Condition {
-                    name: env
-                        .ir
-                        .node_names
-                        .get(node as usize)
-                        .cloned()
-                        .unwrap_or_default(),
-                    value,
-                });
-                if value { *yes } else { *no }
-            }
-            Node::Call { action, next } => {
-                st.params.clear();
-                call(env, program, st, *action, packet, tr);
-                *next
-            }
-            Node::Table(t) => table(env, program, st, *t, packet, tr),
+    let mut acc = 0u64;
+    let mut temps = [0u64; TEMPS];
+    let mut at = start;
+    // Where the table that called an action goes on.
+    let mut back = 0;
+    let mut repeated = 0u32;
+    let mut before = None;
+    macro_rules! branch {
+        ($test:expr, $when:expr, $to:expr) => {
+            let test: bool = $test;
+            at = if test == *$when { *$to } else { at + 1 };
         };
-        if st.exit || st.faulted().is_some() {
-            return;
-        }
     }
-}
-
-fn table<T: Tracer>(
-    env: &Env<'_>,
-    program: &Program,
-    st: &mut State,
-    id: u32,
-    packet: &[u8],
-    tr: &mut T,
-) -> NodeId {
-    let (Some(ir), Some(t)) = (
-        env.ir.tables.get(id as usize),
-        env.tables.tables.get(id as usize),
-    ) else {
-        return crate::ir::END;
-    };
-    let mut key = std::mem::take(&mut st.key);
-    let mut scratch = std::mem::take(&mut st.scratch);
-    let slot = key.get_mut(..ir.layout.words).and_then(|key| {
-        ir.layout.build(st, key);
-        t.lookup(&ir.layout, key, &mut scratch)
-    });
-    st.key = key;
-    st.scratch = scratch;
-    if T::ON {
-        let found = slot.and_then(|s| {
-            env.tables
-                .entry_state(program, TableId(id), s, env.now)
-                .map(Box::new)
-        });
-        tr.event(|| TraceEvent::Table {
-            name: program
-                .tables
-                .get(id as usize)
-                .map_or_else(String::new, |t| t.name.clone()),
-            key: ir
-                .layout
-                .fields
-                .iter()
-                .map(|f| (f.name.clone(), hex(&gather(f, &st.key))))
-                .collect(),
-            entry: found,
-        });
-    }
-    let profile = ir.profile.and_then(|p| env.tables.profiles.get(p as usize));
-    if let Some(slot) = slot {
-        let (kind, value, words) = t.hit(slot, u64::from(st.ingress_length), env.now);
-        if let (Some((meter, result)), Some(cell)) = (ir.meter, t.meter(slot)) {
-            let unit = env
-                .meters
-                .get(meter as usize)
-                .map_or(crate::program::Unit::Packets, |m| m.unit);
-            let colour = cell.execute(unit, u64::from(st.ingress_length), env.now);
-            st.set(result, colour);
-        }
-        let action = match kind {
-            Kind::Call => {
-                let n = env.ir.actions.get(value as usize).map_or(0, |a| a.words);
-                st.params.clear();
-                st.params
-                    .extend(words.iter().take(n).map(|w| w.load(Ordering::Relaxed)));
-                Some(value)
-            }
-            Kind::Member | Kind::Group => profile.and_then(|p| {
-                let member = if kind == Kind::Member {
-                    p.member(value)
-                } else {
-                    let hash = ir
-                        .profile
-                        .and_then(|i| env.ir.selectors.get(i as usize))
-                        .and_then(Option::as_ref)
-                        .map_or(0, |s| calc::compute(env, st, s, packet));
-                    p.choose(value, hash)
-                }?;
-                st.params.clear();
-                st.params.extend_from_slice(&member.params);
-                Some(member.action)
-            }),
-        };
-        // A group without an active member is a miss.
-        if let Some(action) = action {
-            call(env, program, st, action, packet, tr);
-            return ir
-                .hit
-                .unwrap_or_else(|| next_of(&ir.next, action, ir.base_default_next));
-        }
-    }
-    let Some(d) = &t.default else {
-        return ir.miss.unwrap_or(ir.base_default_next);
-    };
-    let action = match d.kind {
-        Kind::Call => {
-            st.params.clear();
-            st.params.extend_from_slice(&d.params);
-            Some(d.value)
-        }
-        Kind::Member | Kind::Group => profile.and_then(|p| {
-            let member = if d.kind == Kind::Member {
-                p.member(d.value)
-            } else {
-                let hash = ir
-                    .profile
-                    .and_then(|i| env.ir.selectors.get(i as usize))
-                    .and_then(Option::as_ref)
-                    .map_or(0, |s| calc::compute(env, st, s, packet));
-                p.choose(d.value, hash)
-            }?;
-            st.params.clear();
-            st.params.extend_from_slice(&member.params);
-            Some(member.action)
-        }),
-    };
-    match action {
-        Some(action) => {
-            call(env, program, st, action, packet, tr);
-            ir.miss
-                .unwrap_or_else(|| next_of(&ir.next, action, ir.base_default_next))
-        }
-        None => ir.miss.unwrap_or(ir.base_default_next),
-    }
-}
-
-fn next_of(next: &[NodeId], action: u32, fallback: NodeId) -> NodeId {
-    next.get(action as usize).copied().unwrap_or(fallback)
-}
-
-/// Runs an action whose parameters are in place.
-fn call<T: Tracer>(
-    env: &Env<'_>,
-    program: &Program,
-    st: &mut State,
-    action: u32,
-    packet: &[u8],
-    tr: &mut T,
-) {
-    let Some(a) = env.ir.actions.get(action as usize) else {
-        return;
-    };
-    if !T::ON {
-        return action::run_body(env, st, &a.body, packet, tr);
-    }
-    let ActionCall { params, .. } = unpack_call(env.ir, ActionId(action), &st.params);
-    let name = program
-        .actions
-        .get(action as usize)
-        .map_or_else(String::new, |a| a.name.clone());
-    tr.event(|| TraceEvent::Action {
-        name,
-        params: params.iter().map(|p| hex(p)).collect(),
-    });
-    let before = st.clone();
-    action::run_body(env, st, &a.body, packet, tr);
-    changes(env, &before, st, tr);
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::from("0x"), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
-}
-
-/// Reports what differs between two states.
-fn changes<T: Tracer>(env: &Env<'_>, before: &State, after: &State, tr: &mut T) {
-    for (i, h) in env.ir.headers.iter().enumerate() {
-        let id = u16::try_from(i).unwrap_or(u16::MAX);
-        if before.is_valid(id) != after.is_valid(id) {
-            tr.event(|| TraceEvent::ValidityChanged {
-                header: h.name.clone(),
-                valid: after.is_valid(id),
-            });
-        }
-        for (f, name) in h.fields.iter().zip(&h.field_names) {
-            if f.kind != crate::ir::FieldKind::Plain {
+    while let Some(op) = code.ops.get(at as usize) {
+        match op {
+            Op::IfValid { when, to, header } => {
+                branch!(st.is_valid(*header), when, to);
                 continue;
             }
-            let (from, to) = (
-                crate::ir::expr::read_field(before, *f),
-                crate::ir::expr::read_field(after, *f),
-            );
-            if from != to {
-                tr.event(|| TraceEvent::FieldChanged {
-                    field: format!("{}.{name}", h.name),
-                    from: format!("{from:#x}"),
-                    to: format!("{to:#x}"),
-                });
+            Op::IfWordIs {
+                when,
+                to,
+                byte,
+                value,
+            } => {
+                branch!(load_word(&st.image, *byte) == *value, when, to);
+                continue;
+            }
+            Op::IfIs {
+                when,
+                to,
+                field,
+                value,
+            } => {
+                branch!(field.load(&st.image) == *value, when, to);
+                continue;
+            }
+            Op::IfAccIs { when, to, value } => {
+                branch!(acc == *value, when, to);
+                continue;
+            }
+            Op::IfAccBelow { when, to, value } => {
+                branch!(acc < *value, when, to);
+                continue;
+            }
+            Op::IfAccIsField { when, to, field } => {
+                branch!(acc == field.load(&st.image), when, to);
+                continue;
+            }
+            Op::IfAccBelowField { when, to, field } => {
+                branch!(acc < field.load(&st.image), when, to);
+                continue;
+            }
+            Op::IfFieldBelowAcc { when, to, field } => {
+                branch!(field.load(&st.image) < acc, when, to);
+                continue;
+            }
+            Op::IfAccIsTemp { when, to, temp } => {
+                branch!(acc == temps[usize::from(*temp) % TEMPS], when, to);
+                continue;
+            }
+            Op::IfAccBelowTemp { when, to, temp } => {
+                branch!(acc < temps[usize::from(*temp) % TEMPS], when, to);
+                continue;
+            }
+            Op::IfCond { when, to, cond } => {
+                let value = code
+                    .conds
+                    .get(*cond as usize)
+                    .is_some_and(|c| c.eval(&env.view(st)));
+                if st.faulted().is_some() {
+                    return;
+                }
+                branch!(value, when, to);
+                continue;
+            }
+            Op::Jump(to) => {
+                at = *to;
+                continue;
+            }
+            Op::Loop(to) => {
+                repeated = repeated.saturating_add(at.saturating_sub(*to) + 1);
+                if repeated > MAX_REPEATED {
+                    st.fault(DropReason::ProgramFault);
+                    return;
+                }
+                at = *to;
+                continue;
+            }
+            Op::Table(t) => {
+                let (action, next) = table::apply(env, program, code, st, *t, packet, tr);
+                at = next;
+                if let Some(action) = action
+                    && let Some(&body) = code.actions.get(action as usize)
+                {
+                    back = next;
+                    at = body;
+                }
+                continue;
+            }
+            Op::Return => {
+                at = back;
+                continue;
+            }
+            Op::Leave => {
+                if st.exit {
+                    return;
+                }
+            }
+            Op::End => return,
+
+            Op::LoadWord(byte) => acc = load_word(&st.image, *byte),
+            Op::Load(field) => acc = field.load(&st.image),
+            Op::Const(value) => acc = *value,
+            Op::Param(p) => acc = p.load(&st.params),
+            Op::Valid(header) => acc = u64::from(st.is_valid(*header)),
+            Op::AddField(field) => acc = acc.wrapping_add(field.load(&st.image)),
+            Op::SubField(field) => acc = acc.wrapping_sub(field.load(&st.image)),
+            Op::AndField(field) => acc &= field.load(&st.image),
+            Op::OrField(field) => acc |= field.load(&st.image),
+            Op::XorField(field) => acc ^= field.load(&st.image),
+            Op::AddConst(value) => acc = acc.wrapping_add(*value),
+            Op::AndConst(value) => acc &= value,
+            Op::OrConst(value) => acc |= value,
+            Op::XorConst(value) => acc ^= value,
+            Op::Not => acc = !acc,
+            Op::Shl(by) => acc <<= by % 64,
+            Op::Shr(by) => acc >>= by % 64,
+            Op::Is(value) => acc = u64::from(acc == *value),
+            Op::IsNot(value) => acc = u64::from(acc != *value),
+            Op::Save(temp) => temps[usize::from(*temp) % TEMPS] = acc,
+            Op::Combine(how, temp) => {
+                let other = temps[usize::from(*temp) % TEMPS];
+                acc = match how {
+                    Combine::Add => acc.wrapping_add(other),
+                    Combine::Sub => acc.wrapping_sub(other),
+                    Combine::Mul => acc.wrapping_mul(other),
+                    Combine::And => acc & other,
+                    Combine::Or => acc | other,
+                    Combine::Xor => acc ^ other,
+                };
+            }
+            Op::Eval(num) => {
+                acc = code
+                    .nums
+                    .get(*num as usize)
+                    .map_or(0, |n| n.eval(&env.view(st)));
+                if st.faulted().is_some() {
+                    return;
+                }
+            }
+
+            Op::StoreWord { byte, down } => {
+                let value = (acc << (down % 64)) >> (down % 64);
+                store(&mut st.image, *byte, value.to_be_bytes());
+            }
+            Op::Store8(byte) => store(&mut st.image, *byte, (acc as u8).to_be_bytes()),
+            Op::Store16(byte) => store(&mut st.image, *byte, (acc as u16).to_be_bytes()),
+            Op::Store32(byte) => store(&mut st.image, *byte, (acc as u32).to_be_bytes()),
+            Op::Store48(byte) => {
+                let [_, _, bytes @ ..] = acc.to_be_bytes();
+                store::<6>(&mut st.image, *byte, bytes);
+            }
+            Op::Store(to) => store64(&mut st.image, *to, acc),
+            Op::WordConst { byte, value } => store(&mut st.image, *byte, value.to_be_bytes()),
+            Op::WordParam { byte, param } => {
+                let value = param.load(&st.params);
+                store(&mut st.image, *byte, value.to_be_bytes());
+            }
+            Op::WordField { byte, field } => {
+                let value = field.load(&st.image);
+                store(&mut st.image, *byte, value.to_be_bytes());
+            }
+            Op::Count(counter) => {
+                if let Some(c) = env.counters.get(*counter as usize) {
+                    c.count(acc, u64::from(st.ingress_length));
+                }
+            }
+            Op::AddHeader(header) => action::add_header(env, st, *header),
+            Op::RemoveHeader(header) => action::remove_header(env, st, *header),
+            Op::AssignHeader { to, from } => action::assign_header(env, st, *to, *from),
+            Op::Exit => st.exit = true,
+            Op::Prim { action, at: place } => {
+                if let Some(prim) = env
+                    .ir
+                    .actions
+                    .get(*action as usize)
+                    .and_then(|a| a.body.get(*place as usize))
+                {
+                    action::step(env, st, prim, packet, tr);
+                }
+                if st.faulted().is_some() {
+                    return;
+                }
+            }
+
+            Op::TraceCond { node, value } => tr.event(|| TraceEvent::Condition {
+                name: env
+                    .ir
+                    .node_names
+                    .get(*node as usize)
+                    .cloned()
+                    .unwrap_or_default(),
+                value: *value,
+            }),
+            Op::TraceAction(action) => {
+                changes::action(env, program, st, *action, tr);
+                before = Some(st.clone());
+            }
+            Op::TraceChanges => {
+                if let Some(before) = before.take() {
+                    changes::changes(env, &before, st, tr);
+                }
             }
         }
+        at += 1;
+    }
+}
+
+/// Writes bytes into the image.
+#[inline(always)]
+fn store<const N: usize>(image: &mut [u8], byte: u32, bytes: [u8; N]) {
+    let at = byte as usize;
+    if let Some(to) = image.get_mut(at..at + N) {
+        to.copy_from_slice(&bytes);
     }
 }

@@ -5,11 +5,13 @@
 //! copies; metadata fields have words of their own.
 
 pub(crate) mod bits;
+pub(crate) mod code;
 pub(crate) mod expr;
 
 use crate::calc::Algorithm;
 use crate::tables::key::KeyLayout;
 use bits::Loc;
+use code::Code;
 use expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, UnionSel, Value};
 
 /// Index of a header instance.
@@ -35,6 +37,8 @@ pub(crate) struct Field {
     pub(crate) saturating: bool,
     /// It has 64-bit words of the image to itself, and is right-aligned there.
     pub(crate) word: bool,
+    /// It is a part of a wider field.
+    pub(crate) part: bool,
 }
 
 impl Field {
@@ -50,7 +54,7 @@ impl Field {
             return Loc::in_word(
                 bit,
                 width,
-                self.width <= 64 && right == 0 && width == self.width,
+                !self.part && self.width <= 64 && right == 0 && width == self.width,
             );
         }
         Loc::new(bit, width)
@@ -138,11 +142,12 @@ pub(crate) struct Ir {
     pub(crate) field_lists: Vec<FieldList>,
     pub(crate) parser: Parser,
     pub(crate) errors: Errors,
-    pub(crate) nodes: Vec<Node>,
     /// Names of the nodes, for traces.
     pub(crate) node_names: Vec<String>,
-    pub(crate) ingress: NodeId,
-    pub(crate) egress: NodeId,
+    /// The pipelines and actions as code.
+    pub(crate) code: Code,
+    /// The same code, which also reports what it does.
+    pub(crate) traced: Code,
     pub(crate) actions: Vec<Action>,
     pub(crate) tables: Vec<Table>,
     pub(crate) selectors: Vec<Option<Calc>>,
@@ -153,6 +158,13 @@ pub(crate) struct Ir {
     pub(crate) digests: Vec<Vec<Field>>,
     pub(crate) standard: Standard,
     pub(crate) log: Vec<LogMessage>,
+}
+
+impl Ir {
+    /// The code to run, with or without reports.
+    pub(crate) fn code_for(&self, traced: bool) -> &Code {
+        if traced { &self.traced } else { &self.code }
+    }
 }
 
 /// Fields of standard metadata that the switch itself reads and writes.

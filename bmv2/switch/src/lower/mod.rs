@@ -2,6 +2,7 @@
 
 mod action;
 mod calc;
+mod code;
 mod control;
 mod expr;
 mod parser;
@@ -146,6 +147,15 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
     }
     let (verify, update) = checksums(doc, symbols)?;
     let (digests, digest_infos) = digests(doc, symbols)?;
+    let source = code::Program {
+        headers: &symbols.headers,
+        nodes: &nodes,
+        tables: &ir_tables,
+        actions: &ir_actions,
+        ingress,
+        egress,
+    };
+    let (plain, traced) = (code::code(source, false), code::code(source, true));
     let ir = Ir {
         image: symbols.image,
         wires: symbols
@@ -167,10 +177,9 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         field_lists: field_lists(doc, symbols)?,
         parser,
         errors: errors(doc),
-        nodes,
         node_names,
-        ingress,
-        egress,
+        code: plain,
+        traced,
         actions: ir_actions,
         tables: ir_tables,
         selectors,

@@ -569,6 +569,7 @@ fn lay_out(
             signed: f.signed,
             saturating: f.saturating,
             word: !on_wire,
+            part: false,
         });
         names.push(f.name.clone());
         bit += width;
@@ -583,6 +584,7 @@ fn lay_out(
         signed: false,
         saturating: false,
         word: false,
+        part: false,
     });
     names.push("$valid$".into());
     Ok(Header {

@@ -195,6 +195,7 @@ impl Typed {
         {
             return Self::field(Field {
                 width: f.width - by as u32,
+                part: true,
                 ..*f
             });
         }
@@ -224,6 +225,7 @@ impl Typed {
                 width: bits,
                 signed: false,
                 saturating: false,
+                part: bits < f.width || f.part,
                 ..*f
             });
         }

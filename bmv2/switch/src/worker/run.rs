@@ -73,7 +73,7 @@ impl Run<'_, '_, '_> {
     /// Everything that the first pass left behind.
     pub(super) fn rest<T: Tracer>(&mut self, out: &mut impl FnMut(Output<'_>), tr: &mut T) {
         while let Some(job) = self.work.jobs.pop_front() {
-            let mut st = match job {
+            let st = match job {
                 Job::Ingress(mut st, bytes) => {
                     self.ingress_then_egress(&mut st, &bytes, out, tr);
                     st
@@ -84,7 +84,6 @@ impl Run<'_, '_, '_> {
                 }
             };
             if self.work.spare.len() < 64 {
-                st.params.clear();
                 self.work.spare.push(st);
             }
         }
@@ -137,7 +136,16 @@ impl Run<'_, '_, '_> {
             st.set_optional(standard.parser_error, u64::from(st.parser_error));
             st.set_optional(standard.checksum_error, u64::from(st.checksum_error));
             if st.faulted().is_none() {
-                pipeline::run(&env, &self.pipeline.program, st, env.ir.ingress, packet, tr);
+                let code = env.ir.code_for(T::ON);
+                pipeline::run(
+                    &env,
+                    &self.pipeline.program,
+                    code,
+                    code.ingress,
+                    st,
+                    packet,
+                    tr,
+                );
             }
         }
         if let Some(reason) = st.faulted() {
@@ -243,11 +251,13 @@ impl Run<'_, '_, '_> {
             instance_type: load64(&st.image, s.instance_type) as u32,
         });
         st.requests = crate::exec::Requests::default();
+        let code = env.ir.code_for(T::ON);
         pipeline::run(
             &env,
             &self.pipeline.program,
+            code,
+            code.egress,
             st,
-            env.ir.egress,
             self.bytes(bytes),
             tr,
         );

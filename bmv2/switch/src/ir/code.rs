@@ -1,0 +1,351 @@
+//! Pipelines as straight-line code.
+//!
+//! The graph of a pipeline and the bodies of its actions become one sequence
+//! of small operations that a loop walks with a program counter. Numbers are
+//! computed in an accumulator; what the accumulator can't do is left to the
+//! general evaluation of [`Num`], [`Cond`] and [`Prim`](super::Prim).
+
+use super::bits::Loc;
+use super::expr::{Cond, Num};
+use super::{HeaderId, NodeId, ParamPlace};
+
+/// A position in [`Code::ops`], or a label while code is made.
+pub(crate) type Pc = u32;
+
+/// Values that may be put aside while another is computed.
+pub(crate) const TEMPS: usize = 8;
+
+/// Bits of the image within 8 bytes: `(load << up) >> down`.
+///
+/// One kind of load for all fields costs less than a choice of the smallest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) byte: u32,
+    pub(crate) up: u8,
+    pub(crate) down: u8,
+}
+
+impl Span {
+    /// The place of a field; `None` if no 8 bytes hold it.
+    pub(crate) fn new(loc: Loc) -> Option<Self> {
+        let (width, shift) = (u32::from(loc.width), u32::from(loc.shift));
+        let (byte, up) = if loc.load == 8 {
+            (loc.byte, 64 - shift - width)
+        } else {
+            let first = loc.byte * 8 + u32::from(loc.load) * 8 - shift - width;
+            (first / 8, first % 8)
+        };
+        (up + width <= 64).then_some(Self {
+            byte,
+            up: u8::try_from(up).ok()?,
+            down: u8::try_from(64 - width).ok()?,
+        })
+    }
+
+    /// The field's value.
+    #[inline(always)]
+    pub(crate) fn load(self, image: &[u8]) -> u64 {
+        (load_word(image, self.byte) << (self.up % 64)) >> (self.down % 64)
+    }
+}
+
+/// 8 bytes of the image.
+#[inline(always)]
+pub(crate) fn load_word(image: &[u8], byte: u32) -> u64 {
+    let at = byte as usize;
+    let mut word = [0; 8];
+    if let Some(bytes) = image.get(at..at + 8) {
+        word.copy_from_slice(bytes);
+    }
+    u64::from_be_bytes(word)
+}
+
+/// Bits of one of an action's parameter words: `(word << up) >> down`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Param {
+    pub(crate) word: u16,
+    pub(crate) up: u8,
+    pub(crate) down: u8,
+}
+
+impl Param {
+    /// The place of a parameter; `None` if it takes more than one word.
+    pub(crate) fn new(p: ParamPlace) -> Option<Self> {
+        let up = 64u32.checked_sub(u32::from(p.shift) + p.width)?;
+        Some(Self {
+            word: p.word,
+            up: u8::try_from(up).ok()?,
+            down: u8::try_from(64 - p.width).ok()?,
+        })
+    }
+
+    /// The parameter's value.
+    #[inline(always)]
+    pub(crate) fn load(self, words: &[u64]) -> u64 {
+        let word = words.get(usize::from(self.word)).copied().unwrap_or(0);
+        (word << (self.up % 64)) >> (self.down % 64)
+    }
+}
+
+/// One operation. Those of the form `If…` go to `to` if their test comes out
+/// as `when`, else on to the next operation. A *word* is a field that has 8
+/// aligned bytes of the image to itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Ends the pipeline.
+    End,
+    /// Ends the pipeline if the action wants it to exit.
+    Leave,
+    /// Ends an action that a table called.
+    Return,
+    Jump(Pc),
+    /// A jump backwards. It counts, so that no packet goes round for ever.
+    Loop(Pc),
+    Table(u32),
+
+    IfValid {
+        when: bool,
+        to: Pc,
+        header: HeaderId,
+    },
+    /// A word equals a constant.
+    IfWordIs {
+        when: bool,
+        to: Pc,
+        byte: u32,
+        value: u64,
+    },
+    /// A field equals a constant.
+    IfIs {
+        when: bool,
+        to: Pc,
+        field: Span,
+        value: u64,
+    },
+    /// The accumulator equals a constant.
+    IfAccIs {
+        when: bool,
+        to: Pc,
+        value: u64,
+    },
+    /// The accumulator is less than a constant.
+    IfAccBelow {
+        when: bool,
+        to: Pc,
+        value: u64,
+    },
+    IfAccIsField {
+        when: bool,
+        to: Pc,
+        field: Span,
+    },
+    IfAccBelowField {
+        when: bool,
+        to: Pc,
+        field: Span,
+    },
+    IfFieldBelowAcc {
+        when: bool,
+        to: Pc,
+        field: Span,
+    },
+    IfAccIsTemp {
+        when: bool,
+        to: Pc,
+        temp: u8,
+    },
+    IfAccBelowTemp {
+        when: bool,
+        to: Pc,
+        temp: u8,
+    },
+    /// Any other condition, by its index in [`Code::conds`].
+    IfCond {
+        when: bool,
+        to: Pc,
+        cond: u32,
+    },
+
+    // What the accumulator becomes.
+    LoadWord(u32),
+    Load(Span),
+    Const(u64),
+    Param(Param),
+    Valid(HeaderId),
+    AddField(Span),
+    SubField(Span),
+    AndField(Span),
+    OrField(Span),
+    XorField(Span),
+    AddConst(u64),
+    AndConst(u64),
+    OrConst(u64),
+    XorConst(u64),
+    Not,
+    /// Shifts by less than 64 bits.
+    Shl(u8),
+    Shr(u8),
+    /// 1 if it equals the constant, else 0.
+    Is(u64),
+    IsNot(u64),
+    /// Puts the accumulator aside.
+    Save(u8),
+    /// The accumulator with a value put aside.
+    Combine(Combine, u8),
+    /// Any other number, by its index in [`Code::nums`].
+    Eval(u32),
+
+    // The accumulator's low bits into a field: `down` is 64 less its width,
+    // the number in a name is its width if it has whole bytes to itself.
+    StoreWord {
+        byte: u32,
+        down: u8,
+    },
+    Store8(u32),
+    Store16(u32),
+    Store32(u32),
+    Store48(u32),
+    Store(Loc),
+    // A word becomes something no wider than it.
+    WordConst {
+        byte: u32,
+        value: u64,
+    },
+    WordParam {
+        byte: u32,
+        param: Param,
+    },
+    WordField {
+        byte: u32,
+        field: Span,
+    },
+    /// Counts in the cell that the accumulator names.
+    Count(u32),
+    AddHeader(HeaderId),
+    RemoveHeader(HeaderId),
+    AssignHeader {
+        to: HeaderId,
+        from: HeaderId,
+    },
+    Exit,
+    /// Any other primitive, by its place in the action's body.
+    Prim {
+        action: u32,
+        at: u32,
+    },
+
+    // Only in code that is traced.
+    TraceCond {
+        node: NodeId,
+        value: bool,
+    },
+    TraceAction(u32),
+    /// Reports what the action has changed.
+    TraceChanges,
+}
+
+/// How the accumulator (on the left) and a value put aside make a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combine {
+    Add,
+    Sub,
+    Mul,
+    And,
+    Or,
+    Xor,
+}
+
+/// Where a table goes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Targets {
+    /// By action index; only the table's own actions mean anything.
+    pub(crate) next: Vec<Pc>,
+    pub(crate) hit: Option<Pc>,
+    pub(crate) miss: Option<Pc>,
+    pub(crate) base_default: Pc,
+}
+
+/// A piece of a table's key: bits of the image at `shift` of a word, zero if
+/// the header is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyPart {
+    pub(crate) field: Span,
+    /// `None` for metadata, which is always there.
+    pub(crate) header: Option<HeaderId>,
+    pub(crate) shift: u8,
+    /// It is the last one of its word.
+    pub(crate) last: bool,
+}
+
+/// Both pipelines and all actions.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) conds: Vec<Cond>,
+    pub(crate) nums: Vec<Num<u64>>,
+    pub(crate) ingress: Pc,
+    pub(crate) egress: Pc,
+    /// Where each action begins.
+    pub(crate) actions: Vec<Pc>,
+    /// By table index.
+    pub(crate) tables: Vec<Targets>,
+    /// By table index: the parts of its key, word by word; empty if the key
+    /// must be built in the general way.
+    pub(crate) keys: Vec<Vec<KeyPart>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::bits::load64;
+
+    #[test]
+    fn a_span_reads_what_its_field_holds() {
+        let image: Vec<u8> = (0..64u32).map(|i| (i * 37 + 11) as u8).collect();
+        let mut spans = 0;
+        for bit in 0..64 {
+            for width in 1..=64 {
+                let loc = Loc::new(bit, width).unwrap();
+                // 9 bytes hold what no 8 bytes do.
+                let Some(span) = Span::new(loc) else {
+                    assert!(bit % 8 + width > 64, "bit {bit} width {width}");
+                    continue;
+                };
+                spans += 1;
+                let want = (0..width).fold(0u64, |v, i| {
+                    let b = (bit + i) as usize;
+                    (v << 1) | u64::from((image[b / 8] >> (7 - b % 8)) & 1)
+                });
+                assert_eq!(span.load(&image), want, "bit {bit} width {width}");
+                assert_eq!(load64(&image, loc), want);
+            }
+        }
+        // Of 64 x 64, in each octet of offsets 1 + 2 + … + 7 do not fit.
+        assert_eq!(spans, 64 * 64 - 8 * 28);
+    }
+
+    #[test]
+    fn words_are_read_where_they_are() {
+        let mut image = vec![0u8; 64];
+        image[8..16].copy_from_slice(&0x0123_4567_89ab_cdefu64.to_be_bytes());
+        let low = Span::new(Loc::in_word(64 + 48, 16, false).unwrap()).unwrap();
+        assert_eq!((low.byte, low.load(&image)), (8, 0xcdef));
+        let high = Span::new(Loc::in_word(64, 16, false).unwrap()).unwrap();
+        assert_eq!((high.byte, high.load(&image)), (8, 0x0123));
+        assert_eq!(load_word(&image, 8), 0x0123_4567_89ab_cdef);
+        assert_eq!(load_word(&image, 57), 0);
+    }
+
+    #[test]
+    fn parameters_are_cut_out_of_their_words() {
+        let words = [0x0123_4567_89ab_cdef, 7];
+        let cut = |word, shift, width| {
+            Param::new(ParamPlace { word, shift, width }).map(|p| p.load(&words))
+        };
+        assert_eq!(cut(0, 48, 9), Some(0x123));
+        assert_eq!(cut(0, 0, 64), Some(words[0]));
+        assert_eq!(cut(1, 0, 3), Some(7));
+        assert_eq!(cut(2, 0, 8), Some(0));
+        assert_eq!(cut(0, 0, 65), None);
+    }
+}
