@@ -6,7 +6,9 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tonic::Code;
 
-use super::binding::{ActionBinding, FieldBinding, FieldKind, TableBinding, ValueSetBinding};
+use super::binding::{
+    ActionBinding, FieldBinding, FieldKind, MeterKind, TableBinding, ValueSetBinding,
+};
 use super::fault::{Fault, Outcome};
 use super::translation::Form;
 use crate::{ActionCall, ColourCounts, CounterValue, EntryKey, FieldMatch, MeterConfig, Value};
@@ -296,11 +298,34 @@ pub(super) fn check_colours(place: &str, data: &p4::MeterCounterData) -> Outcome
     )))
 }
 
-pub(super) fn decode_meter(config: &p4::MeterConfig) -> Outcome<MeterConfig> {
-    if config.eburst != 0 {
-        return Err(Fault::invalid(
-            "eburst belongs to single-rate meters; this one has two rates",
-        ));
+/// The rates of a meter.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for what its kind does not have; `UNIMPLEMENTED` for an
+/// excess burst.
+pub(super) fn decode_meter(
+    place: &str,
+    kind: MeterKind,
+    config: &p4::MeterConfig,
+) -> Outcome<MeterConfig> {
+    let one_rate = kind != MeterKind::TwoRates;
+    if one_rate && (config.pir, config.pburst) != (config.cir, config.cburst) {
+        return Err(Fault::invalid(format!(
+            "{place}: the meter has one rate: pir and pburst must be cir and cburst"
+        )));
+    }
+    match kind {
+        MeterKind::OneRate if config.eburst > 0 => {
+            return Err(Fault::unimplemented(format!(
+                "{place}: there are no meters with an excess burst (eburst)"
+            )));
+        }
+        _ if config.eburst != 0 => {
+            return Err(Fault::invalid(format!(
+                "{place}: eburst belongs to meters of one rate and three colours"
+            )));
+        }
+        _ => {}
     }
     let number = |name: &str, value: i64| {
         u64::try_from(value).map_err(|_| Fault::invalid(format!("{name} is negative")))
@@ -437,5 +462,31 @@ mod tests {
         assert_eq!(code(4), Code::OutOfRange);
         assert_eq!(code(-1), Code::InvalidArgument);
         assert_eq!(code(i64::MAX), Code::OutOfRange);
+    }
+
+    #[test]
+    fn meters_take_what_their_kind_has() {
+        use MeterKind::{OneRate, TwoColours, TwoRates};
+        let config = |pir, eburst| p4::MeterConfig {
+            cir: 5,
+            cburst: 6,
+            pir,
+            pburst: 6,
+            eburst,
+        };
+        let code = |kind, pir, eburst| match decode_meter("m", kind, &config(pir, eburst)) {
+            Ok(_) => Code::Ok,
+            Err(fault) => fault.code,
+        };
+        for kind in [TwoRates, OneRate, TwoColours] {
+            assert_eq!(code(kind, 5, 0), Code::Ok);
+        }
+        assert_eq!(code(TwoRates, 7, 0), Code::Ok);
+        assert_eq!(code(OneRate, 7, 0), Code::InvalidArgument);
+        assert_eq!(code(TwoColours, 7, 0), Code::InvalidArgument);
+        assert_eq!(code(TwoRates, 5, 1), Code::InvalidArgument);
+        assert_eq!(code(TwoColours, 5, 1), Code::InvalidArgument);
+        assert_eq!(code(OneRate, 5, 1), Code::Unimplemented);
+        assert_eq!(code(OneRate, 5, -1), Code::InvalidArgument);
     }
 }

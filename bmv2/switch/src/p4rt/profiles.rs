@@ -183,11 +183,7 @@ impl Profiles {
                 profile.name
             )));
         }
-        if set.action_selection_mode != 0 || set.size_semantics != 0 {
-            return Err(Fault::unimplemented(format!(
-                "{place}: the selection mode and the size semantics are the selector's"
-            )));
-        }
+        check_selection(profile, &place, set)?;
         let state = self.states.entry(profile.id).or_default();
         if !state.members.is_empty() || !state.groups.is_empty() {
             return Err(Fault::invalid(format!(
@@ -361,6 +357,36 @@ fn decode_members(
     }
     sizes.check(profile, place, max_size, Code::ResourceExhausted)?;
     Ok(members)
+}
+
+/// The selector hashes, and P4Info has its size semantics: an action set may
+/// leave both to it or say the same (specification, "One Shot Action Selector
+/// Programming").
+fn check_selection(
+    profile: &ProfileBinding,
+    place: &str,
+    set: &p4::ActionProfileActionSet,
+) -> Outcome<()> {
+    use p4::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
+    let mode = ActionSelectionMode::try_from(set.action_selection_mode);
+    let size = SizeSemantics::try_from(set.size_semantics);
+    let (Ok(mode), Ok(size)) = (mode, size) else {
+        return Err(Fault::invalid(format!(
+            "{place}: the selection mode or the size semantics is unknown"
+        )));
+    };
+    let sizes_agree = match size {
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => true,
+        SizeSemantics::SumOfWeights => profile.sum_of_members.is_none(),
+        SizeSemantics::SumOfMembers => profile.sum_of_members.is_some(),
+    };
+    if mode == ActionSelectionMode::Random || !sizes_agree {
+        return Err(Fault::unimplemented(format!(
+            "{place}: its selection mode and size semantics must be the selector's, \
+             which hashes"
+        )));
+    }
+    Ok(())
 }
 
 fn decode_weight(profile: &ProfileBinding, place: &str, weight: i32) -> Outcome<u32> {

@@ -286,7 +286,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     fn direct_meters(&mut self, query: &p4::DirectMeterEntry) -> Outcome<()> {
         self.direct(
             query.table_entry.as_ref(),
-            |table| table.has_meter,
+            |table| table.meter.is_some(),
             "direct meter",
             |key, state| {
                 Entity::DirectMeterEntry(p4::DirectMeterEntry {

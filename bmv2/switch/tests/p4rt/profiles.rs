@@ -346,3 +346,33 @@ async fn actions_of_a_one_shot_set_watch_ports_too() {
     assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
     assert_eq!(c.read_entries(to_set.clone()).await, [to_set]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_may_say_what_the_selector_does_anyway() {
+    use p4::action_profile_action_set::{ActionSelectionMode as Mode, SizeSemantics as Size};
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    // The selector hashes, and P4Info's semantics is the sum of weights.
+    for (mode, size, code) in [
+        (Mode::Hash as i32, Size::SumOfWeights as i32, Code::Ok),
+        (Mode::Hash as i32, 0, Code::Ok),
+        (0, Size::SumOfWeights as i32, Code::Ok),
+        (Mode::Random as i32, 0, Code::Unimplemented),
+        (0, Size::SumOfMembers as i32, Code::Unimplemented),
+        (7, 0, Code::InvalidArgument),
+        (0, 7, Code::InvalidArgument),
+    ] {
+        let Type::ActionProfileActionSet(mut actions) = set(&[(2, 1)]) else {
+            panic!("not an action set");
+        };
+        actions.action_selection_mode = mode;
+        actions.size_semantics = size;
+        let to_set = route(0x0a01_0000, 16, Type::ActionProfileActionSet(actions));
+        let insert = entry::insert(to_set.clone());
+        assert_eq!(c.write_one(insert).await, code, "{mode} {size}");
+        if code == Code::Ok {
+            assert_eq!(c.read_entries(to_set.clone()).await, [to_set.clone()]);
+            assert_eq!(c.write_one(entry::delete(to_set)).await, Code::Ok);
+        }
+    }
+}

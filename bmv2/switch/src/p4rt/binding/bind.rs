@@ -8,7 +8,8 @@ use p4runtime_proto::p4::config::v1::{
 
 use super::{
     ActionBinding, Binding, CounterBinding, CounterUnit, DigestBinding, FieldBinding, FieldKind,
-    MeterBinding, ParamBinding, ProfileBinding, RegisterBinding, TableBinding, ValueSetBinding,
+    MeterBinding, MeterKind, ParamBinding, ProfileBinding, RegisterBinding, TableBinding,
+    ValueSetBinding,
 };
 use crate::Program;
 use crate::p4rt::data::DataType;
@@ -130,6 +131,7 @@ impl Binding {
                 core,
                 name: name.to_owned(),
                 size: found.size,
+                kind: meter_kind(meter.spec.as_ref()),
             };
             insert(&mut self.meters, id, bound, "meter")?;
         }
@@ -146,7 +148,7 @@ impl Binding {
             let id = meter.direct_table_id;
             let preamble = meter.preamble.as_ref();
             if let Some(table) = self.direct_table(preamble, id, "direct meter", program)? {
-                table.has_meter = true;
+                table.meter = Some(meter_kind(meter.spec.as_ref()));
             }
         }
         Ok(())
@@ -396,7 +398,7 @@ fn bind_table(
             && table.idle_timeout_behavior() == p4info::table::IdleTimeoutBehavior::NotifyControl,
         profile,
         counter: None,
-        has_meter: false,
+        meter: None,
     })
 }
 
@@ -504,6 +506,15 @@ fn counter_unit(spec: Option<&p4info::CounterSpec>) -> CounterUnit {
         Some(Unit::Bytes) => CounterUnit::Bytes,
         Some(Unit::Packets) => CounterUnit::Packets,
         _ => CounterUnit::Both,
+    }
+}
+
+fn meter_kind(spec: Option<&p4info::MeterSpec>) -> MeterKind {
+    use p4info::meter_spec::Type;
+    match spec.map(p4info::MeterSpec::r#type) {
+        Some(Type::SingleRateThreeColor) => MeterKind::OneRate,
+        Some(Type::SingleRateTwoColor) => MeterKind::TwoColours,
+        _ => MeterKind::TwoRates,
     }
 }
 

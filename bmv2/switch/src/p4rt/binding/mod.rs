@@ -98,7 +98,8 @@ pub(super) struct TableBinding {
     pub(super) profile: Option<u32>,
     /// The unit of its direct counter, if it has one.
     pub(super) counter: Option<CounterUnit>,
-    pub(super) has_meter: bool,
+    /// The kind of its direct meter, if it has one.
+    pub(super) meter: Option<MeterKind>,
 }
 
 impl TableBinding {
@@ -150,12 +151,25 @@ pub(super) struct CounterBinding {
     pub(super) unit: CounterUnit,
 }
 
+/// How P4Info says that a meter marks; the data plane's has two rates and three
+/// colours, of which the others are special cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MeterKind {
+    /// RFC 2698, three colours.
+    TwoRates,
+    /// RFC 2697, three colours.
+    OneRate,
+    /// One rate, two colours.
+    TwoColours,
+}
+
 /// A meter array.
 #[derive(Debug)]
 pub(super) struct MeterBinding {
     pub(super) core: MeterId,
     pub(super) name: String,
     pub(super) size: u32,
+    pub(super) kind: MeterKind,
 }
 
 #[derive(Debug)]

@@ -201,11 +201,13 @@ impl Batch<'_> {
             (Mode::Compat, Some(unit)) => unit.written(value, CounterValue::default()),
             _ => value,
         });
-        let meter = entry.meter_config.as_ref().map(entry::decode_meter);
-        let meter = meter.transpose()?;
+        let meter = match (&entry.meter_config, table.meter) {
+            (Some(config), Some(kind)) => Some(entry::decode_meter(&table.name, kind, config)?),
+            _ => None,
+        };
         // Those of a new entry are 0.
         let clears = kind == UpdateType::Modify && entry.meter_counter_data.is_some();
-        let needs_key = counter.is_some() || table.has_meter;
+        let needs_key = counter.is_some() || table.meter.is_some();
         let key_again = needs_key.then(|| key.clone());
         let stored = TableEntry {
             key,
@@ -236,7 +238,7 @@ impl Batch<'_> {
                 value,
             });
         }
-        if table.has_meter && (meter.is_some() || kind == UpdateType::Modify) {
+        if table.meter.is_some() && (meter.is_some() || kind == UpdateType::Modify) {
             let target = MeterTarget::Direct {
                 table: table.core,
                 key,
@@ -269,13 +271,14 @@ impl Batch<'_> {
             };
             self.write_counter(target, table.counter, value)?;
         }
-        if table.has_meter {
+        if let Some(kind) = table.meter {
             let target = MeterTarget::Direct {
                 table: table.core,
                 key,
             };
             let colours = entry.meter_counter_data.as_ref();
-            self.configure_meter(&table.name, target, entry.meter_config.as_ref(), colours)?;
+            let config = entry.meter_config.as_ref();
+            self.configure_meter((&table.name, kind), target, config, colours)?;
         }
         Ok(())
     }
@@ -481,11 +484,11 @@ fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
     if entry.counter_data.is_some() && table.counter.is_none() {
         return invalid("it has no direct counter");
     }
-    if entry.meter_config.is_some() && !table.has_meter {
+    if entry.meter_config.is_some() && table.meter.is_none() {
         return invalid("it has no direct meter");
     }
     if let Some(colours) = &entry.meter_counter_data {
-        if !table.has_meter {
+        if table.meter.is_none() {
             return invalid("it has no direct meter");
         }
         entry::check_colours(&table.name, colours)?;

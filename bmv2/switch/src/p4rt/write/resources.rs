@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::Batch;
 use crate::p4rt::Mode;
-use crate::p4rt::binding::{Binding, CounterUnit, TableBinding};
+use crate::p4rt::binding::{Binding, CounterUnit, MeterKind, TableBinding};
 use crate::p4rt::entry;
 use crate::p4rt::fault::{Fault, Outcome};
 use crate::{CounterTarget, CounterValue, MeterTarget, TableOp};
@@ -72,7 +72,8 @@ impl Batch<'_> {
             index,
         };
         let colours = meter.counter_data.as_ref();
-        self.configure_meter(&bound.name, target, meter.config.as_ref(), colours)
+        let config = meter.config.as_ref();
+        self.configure_meter((&bound.name, bound.kind), target, config, colours)
     }
 
     pub(super) fn direct_counter(
@@ -113,30 +114,29 @@ impl Batch<'_> {
     ) -> Outcome<()> {
         let (table, entry) = direct_table(self.binding, meter.table_entry.as_ref())?;
         only_modify(kind, &table.name)?;
-        if !table.has_meter {
-            return Err(Fault::invalid(format!(
-                "table {}: it has no direct meter",
-                table.name
-            )));
-        }
+        let kind = table.meter.ok_or_else(|| {
+            Fault::invalid(format!("table {}: it has no direct meter", table.name))
+        })?;
         let key = entry::decode_key(table, entry)?;
         let target = MeterTarget::Direct {
             table: table.core,
             key,
         };
         let colours = meter.counter_data.as_ref();
-        self.configure_meter(&table.name, target, meter.config.as_ref(), colours)
+        let config = meter.config.as_ref();
+        self.configure_meter((&table.name, kind), target, config, colours)
     }
 
     /// Sets a meter's rates and clears what it has counted if that is set.
     pub(super) fn configure_meter(
         &mut self,
-        place: &str,
+        (place, kind): (&str, MeterKind),
         target: MeterTarget,
         config: Option<&p4::MeterConfig>,
         colours: Option<&p4::MeterCounterData>,
     ) -> Outcome<()> {
-        let config = config.map(entry::decode_meter).transpose()?;
+        let config = config.map(|config| entry::decode_meter(place, kind, config));
+        let config = config.transpose()?;
         if let Some(colours) = colours {
             entry::check_colours(place, colours)?;
             self.push(TableOp::ConfigureMeter {
