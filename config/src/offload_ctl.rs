@@ -47,6 +47,33 @@ pub struct P4Runtime {
     pub device_id: u64,
     /// Low 64 bits of the election id; the highest wins.
     pub election_id: u64,
+    /// TLS to the switch; plaintext if absent.
+    pub tls: Option<P4RuntimeTls>,
+}
+
+/// How the switch is known, and how offload-ctl makes itself known. All files
+/// are PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct P4RuntimeTls {
+    /// The CA that has signed the switch's certificate.
+    pub ca: PathBuf,
+    /// The name in that certificate; the address if absent.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// offload-ctl's own certificate with its key, if the switch asks for one.
+    #[serde(default)]
+    pub identity: Option<Identity>,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// The certificate with its chain.
+    pub certificate: PathBuf,
+    /// Its key, not encrypted.
+    pub key: PathBuf,
 }
 
 impl Default for P4Runtime {
@@ -55,6 +82,7 @@ impl Default for P4Runtime {
             address: ApiAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9559))),
             device_id: 1,
             election_id: 1,
+            tls: None,
         }
     }
 }

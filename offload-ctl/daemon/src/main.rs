@@ -12,7 +12,7 @@ use offload_ctl::grpc::Api;
 use offload_ctl::store::Store;
 use offload_ctl::wire::{P4RuntimeConnector, Pipeline};
 use offload_ctl::{http, serve, session};
-use p4runtime_client::ConnectOptions;
+use p4runtime_client::{ConnectOptions, Tls};
 use sluice_config::OffloadCtl;
 use tracing_subscriber::EnvFilter;
 
@@ -86,6 +86,11 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config.p4runtime.election_id.into(),
     );
     options.event_capacity = 4096;
+    if let Some(tls) = &config.p4runtime.tls {
+        let identity = tls.identity.as_ref();
+        let identity = identity.map(|own| (own.certificate.as_path(), own.key.as_path()));
+        options.tls = Some(Tls::read(&tls.ca, identity, tls.name.clone())?);
+    }
     let connector = Arc::new(P4RuntimeConnector { options, pipeline });
     let switch = tokio::spawn(session::run(connector, events));
     let mut servers = tokio::task::JoinSet::new();

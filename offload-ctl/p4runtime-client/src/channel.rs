@@ -25,8 +25,11 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const TCP_KEEPALIVE: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_PROBES: u32 = 3;
 
-/// Connects to the switch.
-pub(crate) async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
+/// A channel to the switch's gRPC server, without taking part in arbitration.
+///
+/// # Errors
+/// If the address is wrong, or the switch does not answer in time.
+pub async fn open(options: &ConnectOptions) -> Result<Channel, Error> {
     let within = options.deadlines.connect;
     let endpoint = endpoint(&options.address, options.tls.as_ref())?
         .connect_timeout(within)

@@ -21,6 +21,7 @@ mod stream;
 mod tls;
 
 pub use batch::BatchLimits;
+pub use channel::open as open_channel;
 pub use client::Client;
 pub use error::Error;
 pub use event::{Arbitration, Disconnect, Event, Events};
@@ -28,4 +29,4 @@ pub use key::{EntityKey, entity_key};
 pub use options::{ConnectOptions, Deadlines};
 pub use outcome::{Failures, UpdateError, UpdateStatus, WriteOutcome};
 pub use p4runtime_proto::entry;
-pub use tls::Tls;
+pub use tls::{Tls, TlsFileError};

@@ -1,6 +1,7 @@
 //! TLS to a switch: whose certificate counts, and this client's own.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
@@ -36,6 +37,26 @@ impl Tls {
         }
     }
 
+    /// Reads the CA's certificate, and a certificate with its key.
+    ///
+    /// # Errors
+    /// Which file cannot be read.
+    pub fn read(
+        ca: &Path,
+        identity: Option<(&Path, &Path)>,
+        name: Option<String>,
+    ) -> Result<Self, TlsFileError> {
+        let identity = match identity {
+            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+            None => None,
+        };
+        Ok(Self {
+            ca: read(ca)?,
+            identity,
+            name,
+        })
+    }
+
     pub(crate) fn config(&self) -> ClientTlsConfig {
         let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&self.ca));
         if let Some((certificate, key)) = &self.identity {
@@ -48,9 +69,30 @@ impl Tls {
     }
 }
 
+fn read(file: &Path) -> Result<Vec<u8>, TlsFileError> {
+    std::fs::read(file).map_err(|source| TlsFileError {
+        file: file.to_owned(),
+        source,
+    })
+}
+
+/// A file of certificates or keys that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}, which should be a certificate or key in PEM: {source}", file.display())]
+pub struct TlsFileError {
+    file: PathBuf,
+    source: std::io::Error,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = Tls::read(Path::new("/nowhere/ca.pem"), None, None).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/ca.pem"), "{error}");
+    }
 
     #[test]
     fn the_key_is_not_shown() {

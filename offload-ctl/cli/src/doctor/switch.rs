@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use p4runtime_client::{ConnectOptions, Error, Tls};
 use p4runtime_proto::MAX_MESSAGE_BYTES;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -19,9 +20,36 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub(super) async fn look(config: &OffloadCtl, report: &mut Report) {
     let address = &config.p4runtime.address;
     let what = format!("switch {address}");
-    let channel = match timeout(ANSWER, offload_api::address::connect(address)).await {
-        Ok(Ok(channel)) => channel,
-        _ => {
+    let mut options = ConnectOptions::new(address.to_string(), config.p4runtime.device_id, 0);
+    options.deadlines.connect = ANSWER;
+    if let Some(tls) = &config.p4runtime.tls {
+        let identity = tls.identity.as_ref();
+        let identity = identity.map(|own| (own.certificate.as_path(), own.key.as_path()));
+        match Tls::read(&tls.ca, identity, tls.name.clone()) {
+            Ok(tls) => options.tls = Some(tls),
+            Err(error) => {
+                let way_out = "correct `p4runtime.tls` in offload-ctl.toml";
+                report.problem(what, error.to_string(), way_out);
+                return;
+            }
+        }
+    }
+    let channel = match p4runtime_client::open_channel(&options).await {
+        Ok(channel) => channel,
+        Err(error @ Error::Connect { .. }) if options.tls.is_some() => {
+            report.problem(
+                what,
+                error.to_string(),
+                "start the switch with TLS, or correct `p4runtime` in offload-ctl.toml; offload-ctl keeps trying",
+            );
+            return;
+        }
+        Err(error @ Error::Tls { .. }) => {
+            let way_out = "correct `p4runtime.tls` in offload-ctl.toml";
+            report.problem(what, error.to_string(), way_out);
+            return;
+        }
+        Err(_) => {
             report.problem(
                 what,
                 "nobody answers",
@@ -74,7 +102,7 @@ pub(super) async fn look(config: &OffloadCtl, report: &mut Report) {
         Ok(Err(status)) if status.code() == Code::FailedPrecondition => {
             no_pipeline(what, &version, report);
         }
-        Ok(Err(status)) => refused(what, device_id, &status, report),
+        Ok(Err(status)) => refused(what, config, &status, report),
         Err(_) => report.problem(what, "does not answer in time", "look at the switch's log"),
     }
 }
@@ -86,13 +114,21 @@ fn no_pipeline(what: String, version: &str, report: &mut Report) {
     );
 }
 
-fn refused(what: String, device_id: u64, status: &Status, report: &mut Report) {
+fn refused(what: String, config: &OffloadCtl, status: &Status, report: &mut Report) {
+    let device_id = config.p4runtime.device_id;
     if status.code() == Code::NotFound {
         report.problem(
             what,
             format!("has no device {device_id}: {}", status.message()),
             "correct `p4runtime.device_id` in offload-ctl.toml, or the switch's --device-id",
         );
+    } else if let Some(tls) = &config.p4runtime.tls {
+        let way_out = match tls.identity {
+            None => "the switch may ask for a certificate: give one as `p4runtime.tls.identity`",
+            Some(_) => "the switch may not know the CA of `p4runtime.tls.identity`",
+        };
+        let text = format!("ended the call: {:?}: {}", status.code(), status.message());
+        report.problem(what, text, way_out);
     } else {
         report.problem(
             what,
