@@ -33,7 +33,11 @@ pub struct Facts {
 }
 
 /// Programs that use fields of headers that are not valid.
-const READ_INVALID: &[&str] = &["gauntlet_invalid_hdr_assign-bmv2"];
+const READ_INVALID: &[&str] = &[
+    "gauntlet_invalid_hdr_assign-bmv2",
+    "runtime-index-bmv2",
+    "runtime-index-2-bmv2",
+];
 
 impl Facts {
     /// Looks at a program: its name, its P4Info and its JSON.
@@ -170,6 +174,10 @@ pub const KNOWN: &[Known] = &[
                 && seen.ours.status == seen.theirs.status
                 && bare(&seen.ours.entities) == bare(&seen.theirs.entities)
         },
+    },
+    Known {
+        id: "table-full",
+        applies: |seen| seen.differing("RESOURCE_EXHAUSTED", &["UNKNOWN"]),
     },
     Known {
         id: "table-left-out",
