@@ -215,6 +215,11 @@ impl DataPlane {
             books,
             ..
         } = opening;
+        // Whatever watches a port without an interface watches one that is down.
+        for port in 0..512 {
+            let is_port = books.iter().any(|books| books.port == port);
+            switch.set_port_up(port, is_port || switch.config().cpu_port == Some(port));
+        }
         let mut plane = Self {
             switch: Arc::clone(switch),
             shared,
