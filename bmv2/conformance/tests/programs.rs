@@ -22,7 +22,9 @@ fn committed_outputs_fit_the_programs() {
     }
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let folder = tempfile::tempdir().unwrap();
-    for name in ["clients", "parsing", "externs"] {
+    for name in [
+        "clients", "parsing", "externs", "wide", "stacks", "copies", "keys",
+    ] {
         let json = folder.path().join(format!("{name}.json"));
         let p4info = folder.path().join(format!("{name}.p4info.txtpb"));
         // From the programs' folder, as build.sh does: the JSON names files.

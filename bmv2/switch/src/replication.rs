@@ -23,11 +23,20 @@ struct Copies {
 }
 
 impl Copies {
-    fn new(replicas: &[Replica], mut backups: Vec<Vec<Replica>>, down: &PortsDown) -> Self {
+    fn new(
+        replicas: &[Replica],
+        mut backups: Vec<Vec<Replica>>,
+        down: &PortsDown,
+        before: &[Replica],
+    ) -> Self {
         backups.resize_with(replicas.len(), Vec::new);
-        let with_backups =
-            |(first, rest): (&Replica, Vec<Replica>)| std::iter::once(*first).chain(rest).collect();
-        let chains = replicas.iter().zip(backups).map(with_backups).collect();
+        let order = ordered(replicas, before);
+        let mut chains: Vec<Vec<Replica>> = replicas
+            .iter()
+            .zip(backups)
+            .map(|(first, rest)| std::iter::once(*first).chain(rest).collect())
+            .collect();
+        chains.sort_by_key(|c| order.iter().position(|r| Some(r) == c.first()));
         let mut copies = Self {
             chains,
             order: Vec::new(),
@@ -39,11 +48,21 @@ impl Copies {
     /// The first of each chain whose port is up; the first of all if none is.
     /// Its port then drops the copy.
     fn choose(&mut self, down: &PortsDown) {
-        let chosen = self.chains.iter().filter_map(|chain| {
+        self.order.clear();
+        for chain in &self.chains {
             let up = chain.iter().find(|replica| !down.contains(replica.port));
-            up.or(chain.first()).copied()
-        });
-        self.order = ordered(&chosen.collect::<Vec<_>>());
+            if let Some(chosen) = up.or(chain.first())
+                && !self.order.contains(chosen)
+            {
+                self.order.push(*chosen);
+            }
+        }
+    }
+
+    /// The replicas as they are without backups.
+    fn preferred(&self) -> Vec<Replica> {
+        let first = |chain: &Vec<Replica>| chain.first().copied();
+        self.chains.iter().filter_map(first).collect()
     }
 
     fn has_backups(&self) -> bool {
@@ -51,15 +70,26 @@ impl Copies {
     }
 }
 
-/// Instances in the order of their first appearance, ports ascending within
-/// one; each pair once.
-fn ordered(replicas: &[Replica]) -> Vec<Replica> {
+/// Instances one after the other, ports ascending within one; each pair once.
+///
+/// The order of instances is bmv2's, as far as it follows a rule: the last
+/// that the controller names comes first, but after a change those that were
+/// there (`before`) keep their places in front of new ones.
+fn ordered(replicas: &[Replica], before: &[Replica]) -> Vec<Replica> {
     let mut instances: Vec<u16> = Vec::new();
-    for r in replicas {
+    let mut add = |r: &Replica| {
         if !instances.contains(&r.instance) {
             instances.push(r.instance);
         }
-    }
+    };
+    let stays = |r: &&Replica| replicas.iter().any(|n| n.instance == r.instance);
+    before.iter().filter(stays).for_each(&mut add);
+    // Reversed, the last of a kind would count; it is the first that does.
+    let firsts = replicas.iter().enumerate().filter(|(i, r)| {
+        let earlier = replicas.get(..*i).unwrap_or(&[]);
+        !earlier.iter().any(|e| e.instance == r.instance)
+    });
+    firsts.map(|(_, r)| r).rev().for_each(&mut add);
     instances
         .into_iter()
         .flat_map(|i| {
@@ -82,7 +112,9 @@ impl Replication {
         backups: Vec<Vec<Replica>>,
         down: &PortsDown,
     ) {
-        let copies = Copies::new(&group.replicas, backups, down);
+        let before = self.groups.get(&group.id).map(|(_, c)| c.preferred());
+        let before = before.unwrap_or_default();
+        let copies = Copies::new(&group.replicas, backups, down, &before);
         self.groups.insert(group.id, (group, copies));
     }
 
@@ -122,7 +154,9 @@ impl Replication {
         backups: Vec<Vec<Replica>>,
         down: &PortsDown,
     ) {
-        let copies = Copies::new(&session.replicas, backups, down);
+        let before = self.sessions.get(&session.id).map(|(_, c)| c.preferred());
+        let before = before.unwrap_or_default();
+        let copies = Copies::new(&session.replicas, backups, down, &before);
         self.sessions.insert(session.id, (session, copies));
     }
 
@@ -149,9 +183,12 @@ impl Replication {
 mod tests {
     use super::*;
 
+    fn r(instance: u16, port: u16) -> Replica {
+        Replica { instance, port }
+    }
+
     #[test]
     fn a_backup_stands_in_while_the_preferred_ports_are_down() {
-        let r = |instance, port| Replica { instance, port };
         let mut replication = Replication::default();
         let group = MulticastGroup {
             id: 1,
@@ -166,20 +203,38 @@ mod tests {
             assert_eq!(replication.groups(), std::slice::from_ref(&group));
             replication.group(1).to_vec()
         };
-        assert_eq!(with(2, true), [r(1, 1), r(3, 3)]);
-        assert_eq!(with(3, true), [r(1, 1), r(4, 4)]);
+        assert_eq!(with(2, true), [r(3, 3), r(1, 1)]);
+        assert_eq!(with(3, true), [r(4, 4), r(1, 1)]);
         // All are down: the first, which its port drops.
-        assert_eq!(with(4, true), [r(1, 1), r(2, 2)]);
-        assert_eq!(with(3, false), [r(1, 1), r(3, 3)]);
+        assert_eq!(with(4, true), [r(2, 2), r(1, 1)]);
+        assert_eq!(with(3, false), [r(3, 3), r(1, 1)]);
         // Without a backup nothing changes.
-        assert_eq!(with(1, true), [r(1, 1), r(3, 3)]);
-        assert_eq!(with(2, false), [r(1, 1), r(2, 2)]);
+        assert_eq!(with(1, true), [r(3, 3), r(1, 1)]);
+        assert_eq!(with(2, false), [r(2, 2), r(1, 1)]);
     }
 
     #[test]
     fn copies_go_out_by_instance_then_port() {
-        let r = |instance, port| Replica { instance, port };
-        let order = ordered(&[r(7, 3), r(2, 9), r(7, 1), r(2, 4), r(7, 3)]);
-        assert_eq!(order, [r(7, 1), r(7, 3), r(2, 4), r(2, 9)]);
+        let order = ordered(&[r(7, 3), r(2, 9), r(7, 1), r(2, 4), r(7, 3)], &[]);
+        assert_eq!(order, [r(2, 4), r(2, 9), r(7, 1), r(7, 3)]);
+    }
+
+    #[test]
+    fn instances_that_stay_keep_their_places() {
+        let mut all = Replication::default();
+        let mut set = |replicas: &[Replica]| {
+            let group = MulticastGroup {
+                id: 1,
+                replicas: replicas.to_vec(),
+            };
+            all.set_group(group, Vec::new(), &PortsDown::default());
+            all.group(1).to_vec()
+        };
+        assert_eq!(set(&[r(1, 1), r(2, 1)]), [r(2, 1), r(1, 1)]);
+        assert_eq!(
+            set(&[r(1, 4), r(5, 1), r(6, 1), r(2, 1)]),
+            [r(2, 1), r(1, 4), r(6, 1), r(5, 1)]
+        );
+        assert_eq!(set(&[r(1, 4), r(6, 2)]), [r(1, 4), r(6, 2)]);
     }
 }

@@ -9,6 +9,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::{entry, p4info};
 
+use super::frames;
 use super::generate::update;
 use super::side::PORTS;
 use super::step::Step;
@@ -30,18 +31,15 @@ pub struct Case {
     pub first: Vec<Step>,
 }
 
-const CLIENTS: (&str, &[u8]) = (
-    include_str!("../../programs/build/clients.p4info.txtpb"),
-    include_bytes!("../../programs/build/clients.json"),
-);
-const PARSING: (&str, &[u8]) = (
-    include_str!("../../programs/build/parsing.p4info.txtpb"),
-    include_bytes!("../../programs/build/parsing.json"),
-);
-const EXTERNS: (&str, &[u8]) = (
-    include_str!("../../programs/build/externs.p4info.txtpb"),
-    include_bytes!("../../programs/build/externs.json"),
-);
+/// The P4Info and JSON of one of our programs.
+macro_rules! built {
+    ($name:literal) => {
+        (
+            include_str!(concat!("../../programs/build/", $name, ".p4info.txtpb")),
+            &include_bytes!(concat!("../../programs/build/", $name, ".json"))[..],
+        )
+    };
+}
 
 /// Our programs.
 ///
@@ -59,9 +57,13 @@ pub fn ours() -> Result<Vec<Case>> {
     };
     Ok(vec![
         gateway()?,
-        small("clients", CLIENTS, plain_frames()?)?,
-        small("parsing", PARSING, parsing_frames()?)?,
-        small("externs", EXTERNS, extern_frames())?,
+        small("clients", built!("clients"), frames::plain()?)?,
+        small("parsing", built!("parsing"), frames::parsing()?)?,
+        small("externs", built!("externs"), frames::externs())?,
+        small("wide", built!("wide"), frames::wide())?,
+        small("stacks", built!("stacks"), frames::stacks())?,
+        small("copies", built!("copies"), frames::copies())?,
+        small("keys", built!("keys"), frames::keys())?,
     ])
 }
 
@@ -105,72 +107,6 @@ fn gateway() -> Result<Case> {
         seeds,
         first,
     })
-}
-
-const MAC_A: u64 = 0x0200_0000_0001;
-const MAC_B: u64 = 0x0200_0000_0002;
-
-fn plain_frames() -> Result<Vec<Vec<u8>>> {
-    let (a, b) = (frame::addr(10, 0, 0, 1), frame::addr(10, 1, 2, 3));
-    Ok(vec![
-        frame::ipv4(MAC_A, MAC_B, &Ip::tcp((a, 1000), (b, 80), 2))?,
-        frame::ipv4(MAC_B, MAC_A, &Ip::udp((b, 53), (a, 2000)))?,
-        frame::ipv4(MAC_A, MAC_B, &Ip::echo(a, b))?,
-        frame::ethernet(MAC_B, MAC_A, 0x88b5, b"something else altogether"),
-        frame::ethernet(0xffff_ffff_ffff, MAC_A, 0x0806, &[0; 28]),
-    ])
-}
-
-fn parsing_frames() -> Result<Vec<Vec<u8>>> {
-    let (a, b) = (frame::addr(10, 0, 0, 1), frame::addr(10, 1, 2, 3));
-    let udp = Ip::udp((a, 1), (b, 2));
-    let with_options = Ip::udp((a, 1), (b, 2)).options(&[1, 1, 1, 1, 7, 4, 0, 0]);
-    let packet = udp.bytes()?;
-    let labels = |count: u8| -> Vec<u8> {
-        (1..=count)
-            .flat_map(|n| [0, n, 0x10 | u8::from(n == count), 64])
-            .collect()
-    };
-    let under = |count: u8| [labels(count), packet.clone()].concat();
-    Ok(vec![
-        frame::ipv4(MAC_A, MAC_B, &udp)?,
-        frame::ipv4(MAC_A, MAC_B, &with_options)?,
-        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(1)),
-        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(3)),
-        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(4)),
-        frame::ethernet(MAC_A, MAC_B, 0x8847, &under(6)),
-        frame::ethernet(MAC_A, MAC_B, 0x0901, &[1, 0xff, 3, 4, 5, 6]),
-        frame::ethernet(MAC_A, MAC_B, 0x0902, &[2, 0xff, 3, 4, 5, 6]),
-        frame::ethernet(MAC_A, MAC_B, 0x0903, &[3, 0xff, 3, 4, 5, 6]),
-        frame::ethernet(MAC_A, MAC_B, 0x1001, &[9, 8, 1, 7, 6, 5]),
-        frame::ethernet(MAC_A, MAC_B, 0x1002, &[9]),
-        frame::ethernet(MAC_A, MAC_B, 0x0800, &[0x65, 0, 0, 20]),
-        frame::ethernet(MAC_A, MAC_B, 0x0800, &[&[0x43][..], &[0; 40]].concat()),
-    ])
-}
-
-/// One request for each operation, several for those with a state.
-fn extern_frames() -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    for what in (0..=28).chain(40..=44) {
-        let times = if matches!(what, 16 | 17) { 9 } else { 2 };
-        for n in 0..times {
-            let (a, b): (u32, u32) = match what {
-                9..=17 => (1 + n % 2, 0x1234_5678 + n),
-                26 | 28 => (1 + n, 0),
-                _ => (0x8000_00f0 + n * 77, 0x1_0003 * (n + 1)),
-            };
-            let mut request = vec![what, 2, 0, 1];
-            request.extend(a.to_be_bytes());
-            request.extend(b.to_be_bytes());
-            request.extend([0x11; 8]);
-            request.push(0x85);
-            request.extend([0x80, 0x01, 0x7f, 0xfe]);
-            request.extend(b"trailing payload");
-            frames.push(frame::ethernet(MAC_A, MAC_B, 0x88b5, &request));
-        }
-    }
-    frames
 }
 
 /// The v1model samples of a checkout of p4c, compiled; those that `p4c`
@@ -262,6 +198,11 @@ mod tests {
     #[test]
     fn our_programs_are_readable() {
         let names: Vec<String> = ours().unwrap().into_iter().map(|c| c.name).collect();
-        assert_eq!(names, ["gateway", "clients", "parsing", "externs"]);
+        assert_eq!(
+            names,
+            [
+                "gateway", "clients", "parsing", "externs", "wide", "stacks", "copies", "keys"
+            ]
+        );
     }
 }

@@ -158,6 +158,33 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
+        id: "unaligned-full-range",
+        applies: |seen| {
+            let bare = seen.theirs.entities.iter().map(|e| without_full(e));
+            let mut theirs: Vec<String> = bare.collect();
+            theirs.sort();
+            seen.ours.entities != seen.theirs.entities
+                && seen.ours.entities == theirs
+                && seen.ours.status == seen.theirs.status
+        },
+    },
+    Known {
+        id: "order-of-copies",
+        applies: |seen| {
+            let sorted = |outcome: &Outcome| {
+                let mut frames = outcome.frames.clone();
+                frames.values_mut().for_each(|list| list.sort());
+                frames
+            };
+            // Two frames come from one place, and in one order.
+            seen.ours.frames.values().map(Vec::len).sum::<usize>() > 2
+                && seen.ours.frames != seen.theirs.frames
+                && sorted(seen.ours) == sorted(seen.theirs)
+                && seen.ours.messages == seen.theirs.messages
+                && seen.ours.status == seen.theirs.status
+        },
+    },
+    Known {
         id: "const-entries-numbered",
         applies: |seen| {
             let constant = seen
@@ -274,6 +301,40 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// An entity without ranges from 0 to the greatest number of some bits that are
+/// not whole bytes.
+fn without_full(entity: &str) -> String {
+    let mut kept = String::with_capacity(entity.len());
+    let mut rest = entity;
+    const FIELD: &str = "FieldMatch { field_id: ";
+    while let Some(at) = rest.find(FIELD) {
+        let (before, field) = rest.split_at(at);
+        kept.push_str(before);
+        let end = field.get(1..).and_then(|f| f.find(FIELD)).map(|n| n + 1);
+        let end = end
+            .or_else(|| field.find("], action"))
+            .unwrap_or(field.len());
+        let (this, after) = field.split_at(end);
+        let high = this
+            .split_once("Range(Range { low: [0], high: [")
+            .and_then(|(_, high)| high.split_once(']'))
+            .map(|(high, _)| high);
+        let full = high.is_some_and(|bytes| {
+            let mut bytes = bytes.split(", ");
+            let first = bytes.next().and_then(|b| b.parse::<u8>().ok());
+            first.is_some_and(|b| b < 0xff && (b & (b + 1)) == 0) && bytes.all(|b| b == "255")
+        });
+        if !full {
+            kept.push_str(this);
+        } else if !this.ends_with(", ") && kept.ends_with(", ") {
+            kept.truncate(kept.len() - 2);
+        }
+        rest = after;
+    }
+    kept.push_str(rest);
+    kept
+}
+
 fn has_empty_value(entry: &TableEntry) -> bool {
     entry.r#match.iter().any(|field| {
         matches!(&field.field_match_type, Some(FieldMatchType::Exact(m)) if m.value.is_empty())
@@ -355,6 +416,47 @@ mod tests {
         for id in ids.into_iter().chain([CRASH]) {
             assert!(document.contains(&format!("`{id}`")), "{id}");
         }
+    }
+
+    #[test]
+    fn full_ranges_of_odd_fields_are_left_out() {
+        let field = |id: u32, high: &str| {
+            format!(
+                "FieldMatch {{ field_id: {id}, field_match_type: Some(Range(Range {{ low: [0], \
+                 high: [{high}] }})) }}"
+            )
+        };
+        let entry = |fields: &[String]| format!("match: [{}], action: x", fields.join(", "));
+        let (a, b, odd) = (field(1, "3, 4"), field(3, "255"), field(2, "1, 255"));
+        let bare = entry(&[a.clone(), b.clone()]);
+        for place in 0..3 {
+            let mut fields = vec![a.clone(), b.clone()];
+            fields.insert(place, odd.clone());
+            assert_eq!(without_full(&entry(&fields)), bare, "{place}");
+        }
+        assert_eq!(without_full(&entry(&[odd])), entry(&[]));
+        assert_eq!(without_full(&bare), bare);
+    }
+
+    #[test]
+    fn only_many_copies_may_change_places() {
+        let step = Step::Packet {
+            port: 1,
+            frame: vec![0; 14],
+        };
+        let out = |frames: &[&str]| {
+            let mut outcome = Outcome::default();
+            let list = frames.iter().map(|f| (*f).to_owned()).collect();
+            outcome.frames.insert(1, list);
+            outcome
+        };
+        let id = |a: &[&str], b: &[&str]| explain(&Facts::default(), &step, &out(a), &out(b));
+        assert_eq!(
+            id(&["a", "b", "c"], &["b", "c", "a"]),
+            Some("order-of-copies")
+        );
+        assert_eq!(id(&["a", "b"], &["b", "a"]), None);
+        assert_eq!(id(&["a", "b", "c"], &["b", "c", "c"]), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod canonical;
 pub mod cases;
 pub mod explain;
+mod frames;
 pub mod generate;
 pub mod plan;
 pub mod random;

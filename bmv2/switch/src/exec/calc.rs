@@ -62,7 +62,10 @@ fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Ve
         }
     }
     if calc.payload {
-        buffer.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));
+        let payload = packet.get(st.payload..).unwrap_or(&[]);
+        // bmv2 has only as much of it as `truncate` leaves of a packet.
+        let seen = payload.get(..st.truncate).unwrap_or(payload);
+        buffer.extend_from_slice(seen);
     }
 }
 

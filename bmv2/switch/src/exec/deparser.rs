@@ -33,7 +33,6 @@ pub(crate) fn run<T: Tracer>(
         }
     }
     out.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));
-    out.truncate(st.truncate);
 }
 
 /// The bytes of a header on the wire, in one piece or around its varbit.

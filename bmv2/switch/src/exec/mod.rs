@@ -230,7 +230,8 @@ impl State {
             .map_or(0, |x| x.fixed + self.varbit_len(h))
     }
 
-    /// Zeroes a header's fields.
+    /// Zeroes a header's fields. As in bmv2, a varbit keeps its length: that of
+    /// the same header before it became invalid, or 0.
     pub(crate) fn zero(&mut self, ir: &Ir, h: HeaderId) {
         if let Some(header) = ir.headers.get(usize::from(h)) {
             let from = header.offset as usize;
@@ -238,7 +239,6 @@ impl State {
                 span.fill(0);
             }
         }
-        self.set_varbit_len(h, 0);
     }
 
     /// Notes a fault of the program; the packet is dropped at the end.

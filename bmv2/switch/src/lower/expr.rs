@@ -72,6 +72,13 @@ impl Scope<'_> {
                 None => return self.invalid("the value of a \"bool\" must be true or false"),
             },
             "local" | "runtime_data" => Expr::Num(Typed::param(self.param(value)?)),
+            // p4c calls a union in a stack of them a header, too.
+            "header"
+                if let Ok(u) = self.symbols.union(self.place, text()?)
+                    && self.symbols.header(self.place, text()?).is_err() =>
+            {
+                Expr::Union(UnionSel::Fixed(u), u)
+            }
             "header" => {
                 let h = self.symbols.header(self.place, text()?)?;
                 Expr::Header(HeaderSel::Fixed(h), h)

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use crate::ir::bits::Loc;
 use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire};
 use crate::load::{Document, Operand};
+use crate::meters::Meter;
 use crate::program::{
     ActionInfo, CounterId, CounterInfo, DigestInfo, HeaderFieldInfo, HeaderInfo, LoadError,
     MeterInfo, ParamInfo, ProfileId, ProfileInfo, Program, RegisterInfo, TableId, TableInfo, Unit,
@@ -24,8 +25,15 @@ use expr::Scope;
 use parser::Parsers;
 use symbols::{Symbols, invalid, limit, unsupported};
 
-/// Most cells of all counters, meters or registers together.
-const MAX_CELLS: u64 = 1 << 24;
+/// Most memory for the cells of all counters, all meters, or all registers, in
+/// bytes.
+const MAX_CELL_BYTES: u64 = 1 << 30;
+
+/// What a counter's cell takes, in bytes.
+const COUNTER_BYTES: u64 = 16;
+
+/// What a meter's cell takes, in bytes.
+const METER_BYTES: u64 = size_of::<Meter>() as u64;
 
 /// A direct meter and the field that gets its colour.
 struct Direct {
@@ -226,14 +234,22 @@ fn check_entries(program: &Program) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn cells(place: &str, total: &mut u64, size: u32) -> Result<(), LoadError> {
-    *total += u64::from(size);
+fn cells(place: &str, total: &mut u64, size: u32, bytes: u64) -> Result<(), LoadError> {
+    *total = total.saturating_add(u64::from(size).saturating_mul(bytes));
     limit(
         place,
-        "the number of cells of all such arrays",
+        "the memory for the cells of it and those before it, in bytes",
         *total,
-        MAX_CELLS,
+        MAX_CELL_BYTES,
     )
+}
+
+/// What a register's cell may take, in bytes.
+fn register_bytes(width: u32) -> u64 {
+    match width {
+        0..=64 => 8,
+        _ => 32 + u64::from(width).div_ceil(8),
+    }
 }
 
 type DirectCounters = Vec<(String, u32)>;
@@ -249,7 +265,7 @@ fn counters(
         if c.is_direct {
             direct.push((c.binding.clone().unwrap_or_default(), id));
         } else {
-            cells(&place, &mut total, c.size)?;
+            cells(&place, &mut total, c.size, COUNTER_BYTES)?;
             symbols.counters.insert(c.name.clone(), id);
         }
         infos.push(CounterInfo {
@@ -302,7 +318,7 @@ fn meters(
             };
             direct.insert(m.name.clone(), Direct { id, result });
         } else {
-            cells(&place, &mut total, m.size)?;
+            cells(&place, &mut total, m.size, METER_BYTES)?;
             symbols.meters.insert(m.name.clone(), id);
         }
         infos.push(MeterInfo {
@@ -319,7 +335,7 @@ fn registers(doc: &Document, symbols: &mut Symbols) -> Result<Vec<RegisterInfo>,
     let (mut infos, mut total) = (Vec::new(), 0);
     for r in &doc.register_arrays {
         let place = format!("register {:?}", r.name);
-        cells(&place, &mut total, r.size)?;
+        cells(&place, &mut total, r.size, register_bytes(r.bitwidth))?;
         if r.bitwidth == 0 || r.bitwidth > 1 << 14 {
             return invalid(place, format!("cells of {} bits", r.bitwidth));
         }

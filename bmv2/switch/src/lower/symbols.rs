@@ -15,8 +15,9 @@ use crate::program::LoadError;
 
 /// Widest field that is accepted, in bits.
 const MAX_WIDTH: u64 = 1 << 14;
-/// Largest image of all headers and metadata that is accepted, in bytes.
-const MAX_IMAGE: usize = 1 << 20;
+/// Largest image of all headers and metadata that is accepted, in bytes: every
+/// copy of a packet has one, and a packet may have a thousand copies.
+const MAX_IMAGE: usize = 1 << 18;
 /// Most header instances.
 const MAX_HEADERS: usize = 1 << 14;
 

@@ -280,6 +280,8 @@ impl Run<'_, '_, '_> {
         if st.requests.recirculate != 0 {
             self.recirculate(st, &buffer, out, tr);
         } else {
+            // What is recirculated begins again uncut.
+            buffer.truncate(st.truncate);
             tr.event(|| TraceEvent::Sent {
                 port,
                 bytes: buffer.len(),

@@ -165,7 +165,7 @@ fn multicast_makes_a_copy_for_each_replica() {
     // It beats the drop that the program also asked for.
     assert_eq!(
         run(&mut w, 3, &ask(2, 0, 5), 0),
-        [copy(2, 4), copy(2, 9), copy(1, 8)]
+        [copy(1, 8), copy(2, 4), copy(2, 9)]
     );
     assert_eq!(
         run(&mut w, 3, &ask(2, 0, 6), 0),
