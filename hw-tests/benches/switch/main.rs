@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
-//! or `tables` or `lookups` for softswitch's tables in memory.
+//! or a part: `inserts` of all targets, `tables` or `lookups` for softswitch's
+//! tables in memory.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -17,6 +18,7 @@ mod links;
 mod lookups;
 mod memory;
 mod pause;
+mod raw;
 mod report;
 mod traffic;
 
@@ -29,6 +31,15 @@ fn main() -> Result<()> {
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     match only.as_deref() {
         Some("tables") => return tables().map(|_| ()),
+        Some("inserts") => {
+            for target in Target::ALL {
+                match missing(target) {
+                    Some(reason) => println!("SKIPPED {target}: {reason}"),
+                    None => println!("{target}: {}", inserts::measure(target)?),
+                }
+            }
+            return Ok(());
+        }
         Some("lookups") => return lookups::measure().map(|_| ()),
         _ => {}
     }
@@ -85,6 +96,6 @@ fn measure(target: Target) -> Result<Value> {
     Ok(json!({
         "program": target.program()?,
         "frames": lengths,
-        "inserts_per_second": inserts::measure(target)?,
+        "inserts": inserts::measure(target)?,
     }))
 }

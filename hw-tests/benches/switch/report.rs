@@ -46,8 +46,8 @@ pub fn result(memory: Value, tables: Value, targets: Map<String, Value>) -> Valu
             }
         }
     }
-    for batch in ["1", "64", "1000"] {
-        let path = format!("/inserts_per_second/{batch}");
+    for batch in ["1", "64", "1000", "5000"] {
+        let path = format!("/inserts/a_second/{batch}");
         if let Some(value) = ratio(number(ours, &path), number(theirs, &path)) {
             ratios.insert(format!("inserts_times_{batch}"), value);
         }
@@ -149,10 +149,10 @@ pub fn print(result: &Value) {
             format!("first_cpu_per_packet_less_times_{length}"),
         );
     }
-    for batch in ["1", "64", "1000"] {
+    for batch in ["1", "64", "1000", "5000"] {
         row(
             format!("inserts/s, {batch} a request"),
-            format!("/inserts_per_second/{batch}"),
+            format!("/inserts/a_second/{batch}"),
             0,
             format!("inserts_times_{batch}"),
         );

@@ -35,18 +35,21 @@ pub(super) fn execute(
         for fault in failed {
             tracing::error!(%fault, "an update could not be rolled back");
         }
-        let aborted = |what| Err(Fault::new(Code::Aborted, what));
-        return (0..total)
-            .map(|other| match other.cmp(&position) {
-                std::cmp::Ordering::Less => aborted("rolled back, since a later update failed"),
-                std::cmp::Ordering::Equal => Err(fault.clone()),
-                std::cmp::Ordering::Greater => {
-                    aborted("not attempted, since an earlier update failed")
-                }
-            })
-            .collect();
+        return aborted(total, position, &fault);
     }
     vec![Ok(()); total]
+}
+
+/// The outcomes of a batch that one of its updates spoilt.
+pub(super) fn aborted(total: usize, position: usize, fault: &Fault) -> Vec<Outcome<()>> {
+    let aborted = |what| Err(Fault::new(Code::Aborted, what));
+    (0..total)
+        .map(|other| match other.cmp(&position) {
+            std::cmp::Ordering::Less => aborted("rolled back, since a later update failed"),
+            std::cmp::Ordering::Equal => Err(fault.clone()),
+            std::cmp::Ordering::Greater => aborted("not attempted, since an earlier update failed"),
+        })
+        .collect()
 }
 
 /// The updates that take an update back, the last one first. An update that

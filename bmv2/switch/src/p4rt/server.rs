@@ -160,9 +160,13 @@ impl Server {
                          since packets wait meanwhile"
                     )));
                 }
-                let plane = self.plane.get().and_then(Weak::upgrade);
-                let _paused = plane.as_ref().map(|plane| plane.pause());
-                super::rollback::execute(target, now, request.updates)
+                if write::is_plain(&target.pipeline.binding, &request.updates) {
+                    write::execute_atomic(target, now, request.updates)
+                } else {
+                    let plane = self.plane.get().and_then(Weak::upgrade);
+                    let _paused = plane.as_ref().map(|plane| plane.pause());
+                    super::rollback::execute(target, now, request.updates)
+                }
             }
             Err(_) => return Err(Status::invalid_argument("the atomicity is unknown")),
         };

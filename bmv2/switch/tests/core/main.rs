@@ -3,6 +3,7 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
+mod atomic;
 mod build;
 mod expressions;
 mod externs;

@@ -1,6 +1,7 @@
 //! Write: updates become operations on the switch, as many at once as
 //! possible, so that a batch of entries is published once.
 
+mod atomic;
 mod resources;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::{
     CounterTarget, CounterValue, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp,
 };
 
+pub(super) use atomic::{execute_atomic, is_plain};
 pub(super) use resources::direct_table;
 
 /// Carries out the updates in order; a failed one does not stop the rest.
