@@ -77,9 +77,8 @@ pub(crate) fn step<T: Tracer>(
         Prim::SetAny(p) => set_any(env, st, &p.0, &p.1),
         Prim::Count(counter, index) => {
             let i = word(env, st, index);
-            if let Some(c) = env.counters.get(*counter as usize) {
-                c.count(i, u64::from(st.ingress_length));
-            }
+            let bytes = u64::from(st.ingress_length);
+            env.pending.count(env.counters, *counter, i, bytes);
         }
         Prim::AddHeader(sel) => {
             if let Some(h) = sel.resolve(&env.view(st)) {

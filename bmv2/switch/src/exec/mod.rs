@@ -10,7 +10,7 @@ mod table;
 
 use std::cell::Cell;
 
-use crate::counters::CounterArray;
+use crate::counters::{CounterArray, Pending};
 use crate::ir::bits::{Loc, store64};
 use crate::ir::expr::View;
 use crate::ir::{Field, FieldKind, HeaderId, Ir, StackId};
@@ -27,6 +27,8 @@ pub(crate) struct Env<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) registers: &'a Registers,
     pub(crate) counters: &'a [CounterArray],
+    /// What the burst has counted so far.
+    pub(crate) pending: &'a Pending,
     pub(crate) meters: &'a [MeterArray],
     pub(crate) now: Timestamp,
     pub(crate) drop_port: u16,
@@ -100,8 +102,12 @@ impl State {
     /// Everything as before the first packet, but for the random numbers.
     pub(crate) fn reset(&mut self, ir: &Ir) {
         self.image.fill(0);
-        self.varbit.fill(0);
-        self.next.fill(0);
+        if ir.has_varbits {
+            self.varbit.fill(0);
+        }
+        if !self.next.is_empty() {
+            self.next.fill(0);
+        }
         if self.valid.len() == ir.initially_valid.len() {
             self.valid.copy_from_slice(&ir.initially_valid);
         }

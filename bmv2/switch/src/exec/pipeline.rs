@@ -8,7 +8,7 @@ use crate::switch::DropReason;
 use crate::trace::{TraceEvent, Tracer};
 
 /// Most operations that jumps backwards may repeat.
-const MAX_REPEATED: u32 = 1 << 20;
+const MAX_REPEATED: usize = 1 << 20;
 
 /// Runs a pipeline from `start`.
 pub(crate) fn run<T: Tracer>(
@@ -23,22 +23,26 @@ pub(crate) fn run<T: Tracer>(
     st.exit = false;
     let mut acc = 0u64;
     let mut temps = [0u64; TEMPS];
-    let mut at = start;
+    let ops = code.ops.as_slice();
+    let from = |at: Pc| ops.get(at as usize..).unwrap_or(&[]);
+    let mut rest = from(start);
     // Where the table that called an action goes on.
     let mut back = 0;
-    let mut repeated = 0u32;
+    let mut repeated = 0usize;
     let mut before = None;
     macro_rules! branch {
-        ($test:expr, $when:expr, $to:expr) => {
+        ($test:expr, $when:expr, $to:expr) => {{
             let test: bool = $test;
-            at = if test == *$when { *$to } else { at + 1 };
-        };
+            if test == *$when {
+                rest = from(*$to);
+            }
+        }};
     }
-    while let Some(op) = code.ops.get(at as usize) {
+    while let [op, tail @ ..] = rest {
+        rest = tail;
         match op {
             Op::IfValid { when, to, header } => {
                 branch!(st.is_valid(*header), when, to);
-                continue;
             }
             Op::IfWordIs {
                 when,
@@ -47,7 +51,6 @@ pub(crate) fn run<T: Tracer>(
                 value,
             } => {
                 branch!(load_word(&st.image, *byte) == *value, when, to);
-                continue;
             }
             Op::IfIs {
                 when,
@@ -56,35 +59,27 @@ pub(crate) fn run<T: Tracer>(
                 value,
             } => {
                 branch!(field.load(&st.image) == *value, when, to);
-                continue;
             }
             Op::IfAccIs { when, to, value } => {
                 branch!(acc == *value, when, to);
-                continue;
             }
             Op::IfAccBelow { when, to, value } => {
                 branch!(acc < *value, when, to);
-                continue;
             }
             Op::IfAccIsField { when, to, field } => {
                 branch!(acc == field.load(&st.image), when, to);
-                continue;
             }
             Op::IfAccBelowField { when, to, field } => {
                 branch!(acc < field.load(&st.image), when, to);
-                continue;
             }
             Op::IfFieldBelowAcc { when, to, field } => {
                 branch!(field.load(&st.image) < acc, when, to);
-                continue;
             }
             Op::IfAccIsTemp { when, to, temp } => {
                 branch!(acc == temps[usize::from(*temp) % TEMPS], when, to);
-                continue;
             }
             Op::IfAccBelowTemp { when, to, temp } => {
                 branch!(acc < temps[usize::from(*temp) % TEMPS], when, to);
-                continue;
             }
             Op::IfCond { when, to, cond } => {
                 let value = code
@@ -95,35 +90,30 @@ pub(crate) fn run<T: Tracer>(
                     return;
                 }
                 branch!(value, when, to);
-                continue;
             }
             Op::Jump(to) => {
-                at = *to;
-                continue;
+                rest = from(*to);
             }
             Op::Loop(to) => {
-                repeated = repeated.saturating_add(at.saturating_sub(*to) + 1);
+                let here = ops.len() - tail.len();
+                let length = here.saturating_sub(*to as usize);
+                repeated = repeated.saturating_add(length);
                 if repeated > MAX_REPEATED {
                     st.fault(DropReason::ProgramFault);
                     return;
                 }
-                at = *to;
-                continue;
+                rest = from(*to);
             }
             Op::Table(t) => {
                 let (action, next) = table::apply(env, program, code, st, *t, packet, tr);
-                at = next;
-                if let Some(action) = action
-                    && let Some(&body) = code.actions.get(action as usize)
-                {
-                    back = next;
-                    at = body;
-                }
-                continue;
+                back = next;
+                rest = from(match action {
+                    Some(a) => code.actions.get(a as usize).copied().unwrap_or(next),
+                    None => next,
+                });
             }
             Op::Return => {
-                at = back;
-                continue;
+                rest = from(back);
             }
             Op::Leave => {
                 if st.exit {
@@ -195,9 +185,8 @@ pub(crate) fn run<T: Tracer>(
                 store(&mut st.image, *byte, value.to_be_bytes());
             }
             Op::Count(counter) => {
-                if let Some(c) = env.counters.get(*counter as usize) {
-                    c.count(acc, u64::from(st.ingress_length));
-                }
+                let bytes = u64::from(st.ingress_length);
+                env.pending.count(env.counters, *counter, acc, bytes);
             }
             Op::AddHeader(header) => action::add_header(env, st, *header),
             Op::RemoveHeader(header) => action::remove_header(env, st, *header),
@@ -236,7 +225,6 @@ pub(crate) fn run<T: Tracer>(
                 }
             }
         }
-        at += 1;
     }
 }
 

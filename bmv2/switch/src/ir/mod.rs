@@ -131,6 +131,8 @@ pub(crate) struct Ir {
     pub(crate) headers: Vec<Header>,
     /// What every packet needs of the headers, close together.
     pub(crate) wires: Vec<Wire>,
+    /// Whether any header has a varbit.
+    pub(crate) has_varbits: bool,
     /// Which headers are valid before parsing.
     pub(crate) initially_valid: Vec<bool>,
     /// Spans of the image that hold metadata.

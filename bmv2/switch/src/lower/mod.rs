@@ -176,6 +176,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
                 variable: h.varbit.is_some(),
             })
             .collect(),
+        has_varbits: symbols.headers.iter().any(|h| h.varbit.is_some()),
         initially_valid: symbols.headers.iter().map(|h| h.metadata).collect(),
         headers: symbols.headers.clone(),
         metadata: symbols.metadata.clone(),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLockReadGuard;
 
+use crate::counters::Pending;
 use crate::exec::{Env, State};
 use crate::replication::Replication;
 use crate::switch::{DropReason, MAX_PACKET, Output, Pipeline, Switch, Timestamp, Totals};
@@ -61,6 +62,7 @@ pub struct Worker {
     /// States to use again.
     spare: Vec<State>,
     local: Local,
+    pending: Pending,
     held: Held,
 }
 
@@ -77,6 +79,7 @@ impl Worker {
             jobs: VecDeque::new(),
             spare: Vec::new(),
             local: Local::default(),
+            pending: Pending::default(),
             held: Held::default(),
         }
     }
@@ -91,6 +94,7 @@ impl Worker {
             if let Some(p) = &self.pipeline {
                 let seed = self.switch.config.seed;
                 self.state = State::new(&p.program.ir, seed);
+                self.pending = Pending::new(p.counters.len());
             }
         }
         let replication = self.switch.replication_generation.load(Ordering::Acquire);
@@ -114,6 +118,7 @@ impl Worker {
             jobs,
             spare,
             local,
+            pending,
             held,
             ..
         } = self;
@@ -128,6 +133,7 @@ impl Worker {
                 jobs,
                 spare,
                 local,
+                pending,
                 held,
             },
             now,
@@ -173,6 +179,7 @@ struct Work<'w> {
     jobs: &'w mut VecDeque<Job>,
     spare: &'w mut Vec<State>,
     local: &'w mut Local,
+    pending: &'w Pending,
     held: &'w mut Held,
 }
 
@@ -188,6 +195,10 @@ pub struct Burst<'w> {
 impl Drop for Burst<'_> {
     fn drop(&mut self) {
         self.work.local.flush(&self.work.switch.totals);
+        // While the tables are held, so that no control operation sees a part.
+        if let Some(p) = self.pipeline {
+            self.work.pending.flush(&p.counters);
+        }
     }
 }
 
@@ -226,6 +237,7 @@ impl Burst<'_> {
             tables,
             registers: &p.registers,
             counters: &p.counters,
+            pending: self.work.pending,
             meters: &p.meters,
             now: self.now,
             drop_port: config.drop_port,
