@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
-use softswitch::ports::{ChannelPort, Clock, DataPlane, DataPlaneConfig, PortSpec, channel_port};
+use softswitch::ports::{
+    ChannelPort, Clock, DataPlane, DataPlaneConfig, LinkState, PortSpec, channel_port,
+};
 use softswitch::{
     ActionCall, EntryAction, EntryKey, FieldMatch, Program, Switch, SwitchConfig, TableEntry,
     TableOp, Value,
@@ -62,24 +64,29 @@ impl Namespaces {
         };
         ip(&format!("netns add {}", this.switch()));
         for host in HOSTS {
-            let (ns, switch) = (this.host(host), this.switch());
-            ip(&format!("netns add {ns}"));
-            ip(&format!(
-                "link add h0 netns {ns} type veth peer name p{host} netns {switch}"
-            ));
-            ip(&format!("-n {switch} link set p{host} mtu {MTU} up"));
-            ip(&format!(
-                "-n {ns} link set h0 address 02:00:00:00:00:0{host} mtu {MTU} up"
-            ));
-            // veth leaves checksums to hardware that is not there.
-            run(&format!("ip netns exec {ns} ethtool -K h0 tx off")).unwrap();
-            let other = HOSTS[0] + HOSTS[1] - host;
-            ip(&format!("-n {ns} addr add 10.70.0.{host}/24 dev h0"));
-            ip(&format!(
-                "-n {ns} neigh add 10.70.0.{other} lladdr 02:00:00:00:00:0{other} dev h0"
-            ));
+            ip(&format!("netns add {}", this.host(host)));
+            this.join(host);
         }
         this
+    }
+
+    /// Makes the veth pair between a host and the switch.
+    fn join(&self, host: u16) {
+        let (ns, switch) = (self.host(host), self.switch());
+        ip(&format!(
+            "link add h0 netns {ns} type veth peer name p{host} netns {switch}"
+        ));
+        ip(&format!("-n {switch} link set p{host} mtu {MTU} up"));
+        ip(&format!(
+            "-n {ns} link set h0 address 02:00:00:00:00:0{host} mtu {MTU} up"
+        ));
+        // veth leaves checksums to hardware that is not there.
+        run(&format!("ip netns exec {ns} ethtool -K h0 tx off")).unwrap();
+        let other = HOSTS[0] + HOSTS[1] - host;
+        ip(&format!("-n {ns} addr add 10.70.0.{host}/24 dev h0"));
+        ip(&format!(
+            "-n {ns} neigh add 10.70.0.{other} lladdr 02:00:00:00:00:0{other} dev h0"
+        ));
     }
 
     fn switch(&self) -> String {
@@ -144,7 +151,71 @@ fn hosts_talk_through_the_switch() {
     let namespaces = Namespaces::new();
     for workers in [1, 2] {
         talk(&namespaces, workers);
+        goes_and_comes_back(&namespaces, workers);
     }
+}
+
+/// An interface that is deleted and made again is a port again.
+fn goes_and_comes_back(namespaces: &Namespaces, workers: usize) {
+    let switch = loaded();
+    for host in HOSTS {
+        forward([2, 0, 0, 0, 0, host as u8], host, &switch);
+    }
+    let specs = HOSTS.map(|port| PortSpec::Interface {
+        port,
+        interface: format!("p{port}"),
+    });
+    let plane = within(namespaces.switch(), {
+        let switch = Arc::clone(&switch);
+        let config = DataPlaneConfig {
+            workers,
+            ..DataPlaneConfig::default()
+        };
+        move || DataPlane::start(&switch, Clock::start(), specs.into(), config, None).unwrap()
+    });
+    let reaches = |state: LinkState, reopened: u64| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let port = &plane.snapshot().ports[1];
+            let up = switch.is_port_up(2);
+            // Made first and given its MTU then, it may be opened twice.
+            let opened = (port.reopened > 0) == (reopened > 0);
+            if (port.link, up) == (state, state == LinkState::Up) && opened {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{up} {port:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let echo = Echo::start(namespaces.host(2));
+    let client = within(namespaces.host(1), || UdpSocket::bind("0.0.0.0:0").unwrap());
+    let patience = Some(Duration::from_millis(300));
+    client.set_read_timeout(patience).unwrap();
+    let switch_ns = namespaces.switch();
+
+    reaches(LinkState::Up, 0);
+    assert_eq!(round_trip(&client, 100), Ok(()));
+    ip(&format!("-n {switch_ns} link set p2 down"));
+    reaches(LinkState::Down, 0);
+    ip(&format!("-n {switch_ns} link set p2 up"));
+    reaches(LinkState::Up, 0);
+
+    ip(&format!("-n {switch_ns} link del p2"));
+    reaches(LinkState::Gone, 0);
+    assert!(round_trip(&client, 100).is_err());
+    assert!(plane.snapshot().ports[1].tx_port_down >= 1);
+    assert!(switch.is_port_up(1));
+    namespaces.join(2);
+    reaches(LinkState::Up, 1);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while round_trip(&client, MTU - 28).is_err() {
+        assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+    }
+    for size in [1, 1000, MTU - 28] {
+        assert_eq!(round_trip(&client, size), Ok(()), "{:?}", plane.snapshot());
+    }
+    drop(echo);
+    plane.stop();
 }
 
 /// A switch that runs the test program.

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Serialize;
 use softswitch::p4rt::P4RuntimeServer;
-use softswitch::ports::{DataPlane, DataPlaneSnapshot};
+use softswitch::ports::{DataPlane, DataPlaneSnapshot, LinkState};
 use tokio::net::TcpListener;
 
 #[derive(Clone)]
@@ -74,7 +74,7 @@ fn prometheus(stats: &Stats) -> String {
     let mut text = String::new();
     let plane = &stats.plane;
     type Field = fn(&softswitch::ports::PortSnapshot) -> u64;
-    let by_port: [(&str, &str, Field); 13] = [
+    let by_port: [(&str, &str, Field); 14] = [
         ("rx_packets", "Packets received.", |p| p.rx_packets),
         ("rx_bytes", "Bytes received.", |p| p.rx_bytes),
         (
@@ -122,6 +122,11 @@ fn prometheus(stats: &Stats) -> String {
             "Packets missing from the capture files.",
             |p| p.not_captured,
         ),
+        (
+            "reopened",
+            "Times that the interface was opened again.",
+            |p| p.reopened,
+        ),
     ];
     for (name, help, field) in by_port {
         head(&mut text, &format!("port_{name}"), help);
@@ -134,6 +139,20 @@ fn prometheus(stats: &Stats) -> String {
                 field(port)
             );
         }
+    }
+    let _ = writeln!(
+        text,
+        "# HELP softswitch_port_up Whether the link behind the port is up.\n\
+         # TYPE softswitch_port_up gauge"
+    );
+    for port in &plane.ports {
+        let _ = writeln!(
+            text,
+            "softswitch_port_up{{port=\"{}\",interface=\"{}\"}} {}",
+            port.port,
+            port.interface,
+            u8::from(port.link == LinkState::Up)
+        );
     }
     head(&mut text, "dropped", "Packets dropped in the pipeline.");
     for (reason, count) in &plane.dropped {

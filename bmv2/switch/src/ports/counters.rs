@@ -1,6 +1,6 @@
 //! The books of one port.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
@@ -15,6 +15,18 @@ pub enum TxLoss {
     TooLong,
     /// The system refused it for another reason.
     Refused,
+}
+
+/// What is known of the link behind a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkState {
+    /// Packets can come and go.
+    Up,
+    /// The interface is down or has no carrier.
+    Down,
+    /// There is no such interface (any more).
+    Gone,
 }
 
 /// Counters of a port, shared by its workers and whoever reads them.
@@ -33,6 +45,8 @@ pub(super) struct PortCounters {
     tx_refused: AtomicU64,
     rx_file_damaged: AtomicU64,
     not_captured: AtomicU64,
+    link: AtomicU8,
+    reopened: AtomicU64,
 }
 
 impl PortCounters {
@@ -84,6 +98,16 @@ impl PortCounters {
         }
     }
 
+    /// Notes the state of the link; returns the one before.
+    pub(super) fn set_link(&self, state: LinkState) -> LinkState {
+        link_state(self.link.swap(state as u8, Relaxed))
+    }
+
+    /// Counts that the port was opened again.
+    pub(super) fn reopened(&self) {
+        self.reopened.fetch_add(1, Relaxed);
+    }
+
     pub(super) fn snapshot(&self, port: u16, interface: &str) -> PortSnapshot {
         let tx_queue_full = self.tx_queue_full.load(Relaxed);
         let tx_port_down = self.tx_port_down.load(Relaxed);
@@ -106,7 +130,17 @@ impl PortCounters {
             tx_refused,
             rx_file_damaged: self.rx_file_damaged.load(Relaxed),
             not_captured: self.not_captured.load(Relaxed),
+            link: link_state(self.link.load(Relaxed)),
+            reopened: self.reopened.load(Relaxed),
         }
+    }
+}
+
+fn link_state(number: u8) -> LinkState {
+    match number {
+        0 => LinkState::Up,
+        1 => LinkState::Down,
+        _ => LinkState::Gone,
     }
 }
 
@@ -149,4 +183,9 @@ pub struct PortSnapshot {
     /// Packets, received or sent, that could not be written to the capture
     /// files.
     pub not_captured: u64,
+    /// The link behind the port.
+    pub link: LinkState,
+    /// How often the interface was opened again, because it had gone and come
+    /// back or its MTU had grown.
+    pub reopened: u64,
 }

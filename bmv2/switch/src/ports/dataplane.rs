@@ -17,6 +17,7 @@ use super::channel::ChannelEnd;
 use super::clock::Clock;
 use super::counters::PortSnapshot;
 use super::files::{self, Input};
+use super::monitor::{Mailbox, Monitor, Watched};
 use super::opening::{Ends, Opening, PortBooks};
 use super::sys::{self, Wake};
 use super::worker::{Order, TxPorts, WorkerLoop};
@@ -163,6 +164,7 @@ pub struct DataPlane {
     shared: Arc<Shared>,
     ports: Vec<PortBooks>,
     wakes: Vec<Arc<Wake>>,
+    monitor_wake: Arc<Wake>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -205,6 +207,7 @@ impl DataPlane {
             workers: (0..workers).map(|_| Ends::default()).collect(),
             inputs: Vec::new(),
             books: Vec::new(),
+            watched: Vec::new(),
         };
         for spec in ports {
             opening.open(spec)?;
@@ -213,6 +216,7 @@ impl DataPlane {
             workers,
             inputs,
             books,
+            watched,
             ..
         } = opening;
         // Whatever watches a port without an interface watches one that is down.
@@ -225,16 +229,22 @@ impl DataPlane {
             shared,
             ports: books,
             wakes,
+            monitor_wake: Arc::new(Wake::new().map_err(PortError::Thread)?),
             threads: Mutex::default(),
         };
-        plane.spawn(workers, config.spins)?;
+        let mailboxes = plane.spawn(workers, config.spins)?;
+        plane.watch(watched, mailboxes, config.ring_frames)?;
         plane.feed(inputs, config.files_wait)?;
         Ok(plane)
     }
 
-    fn spawn(&mut self, workers: Vec<Ends>, spins: u32) -> Result<(), PortError> {
+    fn spawn(&mut self, workers: Vec<Ends>, spins: u32) -> Result<Vec<Arc<Mailbox>>, PortError> {
+        let mut mailboxes = Vec::new();
         for (number, (ends, wake)) in workers.into_iter().zip(&self.wakes).enumerate() {
+            let mailbox = Arc::<Mailbox>::default();
+            mailboxes.push(Arc::clone(&mailbox));
             let worker = WorkerLoop {
+                mailbox,
                 worker: self.switch.worker(),
                 shared: Arc::clone(&self.shared),
                 wake: Arc::clone(wake),
@@ -250,6 +260,34 @@ impl DataPlane {
                 .map_err(PortError::Thread)?;
             self.threads.lock().push(thread);
         }
+        Ok(mailboxes)
+    }
+
+    /// Starts the thread that watches the interfaces; it stays in the network
+    /// namespace of this one.
+    fn watch(
+        &self,
+        watched: Vec<Watched>,
+        mailboxes: Vec<Arc<Mailbox>>,
+        ring_frames: usize,
+    ) -> Result<(), PortError> {
+        if watched.is_empty() {
+            return Ok(());
+        }
+        let monitor = Monitor::new(
+            watched,
+            Arc::clone(&self.switch),
+            Arc::clone(&self.shared),
+            ring_frames,
+            self.wakes.iter().cloned().zip(mailboxes).collect(),
+            Arc::clone(&self.monitor_wake),
+        )
+        .map_err(PortError::Monitor)?;
+        let thread = std::thread::Builder::new()
+            .name("links".into())
+            .spawn(move || monitor.run())
+            .map_err(PortError::Thread)?;
+        self.threads.lock().push(thread);
         Ok(())
     }
 
@@ -296,7 +334,7 @@ impl DataPlane {
     /// All counters as they are now.
     pub fn snapshot(&self) -> DataPlaneSnapshot {
         for books in &self.ports {
-            for socket in &books.sockets {
+            for socket in &*books.sockets.lock() {
                 match sys::take_drops(socket.as_fd()) {
                     Ok(drops) => books.counters.missed(drops.into()),
                     Err(error) => {
@@ -334,7 +372,7 @@ impl DataPlane {
     /// Stops the workers and waits for them.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        for wake in &self.wakes {
+        for wake in self.wakes.iter().chain([&self.monitor_wake]) {
             wake.signal();
         }
         for thread in self.threads.lock().drain(..) {

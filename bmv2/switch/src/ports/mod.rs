@@ -14,6 +14,7 @@ mod clock;
 mod counters;
 mod dataplane;
 mod files;
+mod monitor;
 mod opening;
 mod packet_socket;
 mod pcap;
@@ -24,7 +25,7 @@ mod worker;
 
 pub use channel::{ChannelEnd, ChannelPort, channel_port};
 pub use clock::Clock;
-pub use counters::{PortSnapshot, TxLoss};
+pub use counters::{LinkState, PortSnapshot, TxLoss};
 pub use dataplane::{DataPlane, DataPlaneConfig, DataPlaneSnapshot, PacketInSink, Pause, PortSpec};
 pub use pcap::PcapReadError;
 
@@ -98,6 +99,9 @@ pub enum PortError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The kernel's messages about interfaces cannot be had.
+    #[error("cannot watch the interfaces: {0}")]
+    Monitor(std::io::Error),
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(std::io::Error),

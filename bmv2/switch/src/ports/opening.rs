@@ -10,10 +10,11 @@ use super::PortError;
 use super::counters::PortCounters;
 use super::dataplane::{DataPlaneConfig, PortSpec};
 use super::files::Input;
+use super::monitor::Watched;
 use super::packet_socket;
 use super::pcap::PcapWriter;
 use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
-use super::sys::{FanoutGroup, Wake};
+use super::sys::Wake;
 
 /// A worker's ends of all ports.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ pub(super) struct PortBooks {
     pub(super) interface: String,
     pub(super) counters: Arc<PortCounters>,
     /// One for each worker, for the kernel's own count of drops.
-    pub(super) sockets: Vec<Arc<OwnedFd>>,
+    pub(super) sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
 }
 
 /// The ports opened so far.
@@ -40,39 +41,39 @@ pub(super) struct Opening<'a> {
     pub(super) workers: Vec<Ends>,
     pub(super) inputs: Vec<Input>,
     pub(super) books: Vec<PortBooks>,
+    pub(super) watched: Vec<Watched>,
 }
 
 impl Opening<'_> {
     pub(super) fn open(&mut self, spec: PortSpec) -> Result<(), PortError> {
         let counters = Arc::new(PortCounters::default());
         let port = spec.port();
-        let mut books = PortBooks {
+        let books = PortBooks {
             port,
             interface: spec.name().to_owned(),
             counters: Arc::clone(&counters),
-            sockets: Vec::new(),
+            sockets: Arc::default(),
         };
         match spec {
             PortSpec::Interface { interface, .. } => {
                 let [input, output] = self.captures(port, &interface, &counters)?;
-                let mut group = (self.workers.len() > 1).then_some(FanoutGroup::New);
-                let mut opened = Vec::new();
-                for _ in &self.workers {
-                    let (rx, tx, joined) = packet_socket::open(
-                        port,
-                        &interface,
-                        self.config.ring_frames,
-                        group,
-                        &counters,
-                    )?;
-                    group = joined;
-                    books.sockets.push(rx.share_fd());
-                    opened.push((rx, tx));
-                }
-                for (rx, _) in &opened {
-                    rx.start()?;
-                }
-                for (ends, (rx, tx)) in self.workers.iter_mut().zip(opened) {
+                let opened = packet_socket::open(
+                    port,
+                    &interface,
+                    self.config.ring_frames,
+                    self.workers.len(),
+                    &counters,
+                )?;
+                let fds = opened.ends.iter().map(|(rx, _)| rx.share_fd());
+                *books.sockets.lock() = fds.collect();
+                self.watched.push(Watched {
+                    port,
+                    interface,
+                    counters,
+                    sockets: Arc::clone(&books.sockets),
+                    opened: opened.link,
+                });
+                for (ends, (rx, tx)) in self.workers.iter_mut().zip(opened.ends) {
                     ends.rx.push(RxEnd {
                         port,
                         queue: RxQueue::Packet(rx),

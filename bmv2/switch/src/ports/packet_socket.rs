@@ -4,13 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::PortError;
 use super::batch::TxBatch;
 use super::counters::{PortCounters, TxLoss};
-use super::sys::{self, FanoutGroup, RingLayout, RxRing, SEND_BATCH};
+use super::sys::{self, FanoutGroup, Link, RingLayout, RxRing, SEND_BATCH};
 use super::vlan;
 
 /// How often a full transmit queue is tried again, and how long each wait for
@@ -45,17 +44,49 @@ pub(super) struct PacketTx {
     counters: Arc<PortCounters>,
 }
 
-/// Opens an interface. `ring_frames` is the number of packets the kernel can
-/// hold for us; `fanout` is `None` for a single worker, a new one for the first of
-/// several, and for the others what the first one returned. With a group no
-/// packet comes in before [`PacketRx::start`].
+/// Opens an interface for several workers, one pair of ends for each.
+/// `ring_frames` is the number of packets the kernel can hold for a worker.
 pub(super) fn open(
+    port: u16,
+    interface: &str,
+    ring_frames: usize,
+    workers: usize,
+    counters: &Arc<PortCounters>,
+) -> Result<Opened, PortError> {
+    let mut group = (workers > 1).then_some(FanoutGroup::New);
+    let mut ends = Vec::new();
+    let mut link = None;
+    for _ in 0..workers {
+        let (rx, tx, joined, found) = open_one(port, interface, ring_frames, group, counters)?;
+        group = joined;
+        // If it changes meanwhile, the first one is what is found to be stale.
+        link.get_or_insert(found);
+        ends.push((rx, tx));
+    }
+    for (rx, _) in &ends {
+        rx.start()?;
+    }
+    Ok(Opened { ends, link })
+}
+
+/// An interface that has been opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) ends: Vec<(PacketRx, PacketTx)>,
+    /// What the interface was like.
+    pub(super) link: Option<Link>,
+}
+
+/// Opens an interface for one worker. `fanout` is `None` for a single worker,
+/// a new group for the first of several, and for the others what the first one
+/// returned. With a group no packet comes in before [`PacketRx::start`].
+fn open_one(
     port: u16,
     interface: &str,
     ring_frames: usize,
     fanout: Option<FanoutGroup>,
     counters: &Arc<PortCounters>,
-) -> Result<(PacketRx, PacketTx, Option<FanoutGroup>), PortError> {
+) -> Result<(PacketRx, PacketTx, Option<FanoutGroup>, Link), PortError> {
     let failed = |action: &'static str| {
         move |source: io::Error| PortError::Io {
             port,
@@ -64,13 +95,6 @@ pub(super) fn open(
             source,
         }
     };
-    let index = nix::net::if_::if_nametoindex(interface).map_err(|error| match error {
-        Errno::ENODEV | Errno::ENXIO | Errno::EINVAL => PortError::NoInterface {
-            port,
-            interface: interface.to_owned(),
-        },
-        other => failed("look up the interface")(other.into()),
-    })?;
     let fd = sys::packet_socket().map_err(|source| match source.kind() {
         io::ErrorKind::PermissionDenied => PortError::NotPermitted {
             port,
@@ -78,19 +102,17 @@ pub(super) fn open(
         },
         _ => failed("open a packet socket")(source),
     })?;
-    let mtu = sys::mtu(fd.as_fd(), interface).map_err(failed("read the MTU"))?;
-    if !sys::is_up(fd.as_fd(), interface).map_err(failed("read the flags"))? {
-        tracing::warn!(
+    let link = sys::link(fd.as_fd(), interface)
+        .map_err(failed("look up the interface"))?
+        .ok_or_else(|| PortError::NoInterface {
             port,
-            interface,
-            "the interface is down: `ip link set {interface} up`"
-        );
-    }
+            interface: interface.to_owned(),
+        })?;
     if let Err(error) = sys::ignore_outgoing(fd.as_fd()) {
         // Before Linux 4.20; such packets are then skipped one by one.
         tracing::debug!(port, interface, %error, "outgoing packets are filtered here");
     }
-    let packet_bytes = mtu as usize + L2_OVERHEAD;
+    let packet_bytes = link.mtu as usize + L2_OVERHEAD;
     let ring_frames = ring_frames.min(MAX_RING_BYTES / packet_bytes);
     let layout = RingLayout::new(ring_frames, packet_bytes);
     let headroom = vlan::TAG_LEN as u32;
@@ -98,8 +120,8 @@ pub(super) fn open(
     if fanout.is_some() {
         sys::close_gate(fd.as_fd()).map_err(failed("attach a filter"))?;
     }
-    sys::bind(fd.as_fd(), index).map_err(failed("bind to the interface"))?;
-    sys::set_promiscuous(fd.as_fd(), index).map_err(failed("switch to promiscuous mode"))?;
+    sys::bind(fd.as_fd(), link.index).map_err(failed("bind to the interface"))?;
+    sys::set_promiscuous(fd.as_fd(), link.index).map_err(failed("switch to promiscuous mode"))?;
     let fanout = fanout
         .map(|group| sys::join_fanout(fd.as_fd(), group))
         .transpose()
@@ -119,6 +141,7 @@ pub(super) fn open(
             counters: Arc::clone(counters),
         },
         fanout,
+        link,
     ))
 }
 
@@ -175,6 +198,15 @@ impl PacketRx {
             self.counters.received(packets as u64, bytes);
         }
         packets
+    }
+
+    /// Gives the socket up: what is still in its ring is lost.
+    pub(super) fn abandon(mut self) {
+        let mut lost = 0;
+        while let Some(frame) = self.ring.take() {
+            lost += u64::from(!frame.meta().outgoing);
+        }
+        self.counters.missed(lost);
     }
 
     pub(super) fn is_ready(&self) -> bool {

@@ -11,7 +11,8 @@ use smallvec::SmallVec;
 
 use super::batch::TxBatch;
 use super::dataplane::Shared;
-use super::port::{RxEnd, TxEnd};
+use super::monitor::Mailbox;
+use super::port::{RxEnd, RxQueue, TxEnd, TxQueue};
 use super::sys::Wake;
 use crate::{Output, Switch, Worker};
 
@@ -45,6 +46,14 @@ impl TxPorts {
                 .collect(),
             by_port,
             pending: Vec::new(),
+        }
+    }
+
+    fn replace(&mut self, port: u16, queue: TxQueue) {
+        if let Some(Some(position)) = self.by_port.get(usize::from(port))
+            && let Some((end, _)) = self.queues.get_mut(usize::from(*position))
+        {
+            end.queue = queue;
         }
     }
 
@@ -111,6 +120,8 @@ pub(super) struct WorkerLoop {
     pub(super) tx: TxPorts,
     /// Whether this worker takes the packets that the control side injects.
     pub(super) takes_injected: bool,
+    /// Where new ends of ports arrive.
+    pub(super) mailbox: Arc<Mailbox>,
     /// Set if there are other workers.
     pub(super) order: Option<Order>,
     /// Empty passes before the worker goes to sleep.
@@ -135,6 +146,7 @@ impl WorkerLoop {
 
     /// One burst from every port; returns the number of packets.
     fn pass(&mut self) -> usize {
+        self.replace_ends();
         let mut packets = 0;
         if self.takes_injected {
             packets += self.queued(|shared| &shared.injected);
@@ -163,6 +175,19 @@ impl WorkerLoop {
         }
         self.tx.flush();
         packets
+    }
+
+    /// Takes over the sockets of interfaces that were opened again.
+    fn replace_ends(&mut self) {
+        for (port, new_rx, new_tx) in self.mailbox.take() {
+            if let Some(end) = self.rx.iter_mut().find(|end| end.port == port) {
+                let old = std::mem::replace(&mut end.queue, RxQueue::Packet(new_rx));
+                if let RxQueue::Packet(old) = old {
+                    old.abandon();
+                }
+            }
+            self.tx.replace(port, TxQueue::Packet(new_tx));
+        }
     }
 
     /// One burst from a queue of packets and their ports.

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::check;
 
 /// The MTU of an interface in bytes.
-pub(in crate::ports) fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<u32> {
+fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<u32> {
     let mut request = interface_request(interface)?;
     // SAFETY: SIOCGIFMTU reads the name in `request`, which is terminated, and
     // writes its `ifru_mtu`.
@@ -21,8 +21,45 @@ pub(in crate::ports) fn mtu(fd: BorrowedFd<'_>, interface: &str) -> io::Result<u
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether an interface is administratively up.
-pub(in crate::ports) fn is_up(fd: BorrowedFd<'_>, interface: &str) -> io::Result<bool> {
+/// The state of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ports) struct Link {
+    /// Its index: another one after it was deleted and made again.
+    pub(in crate::ports) index: u32,
+    /// Its MTU in bytes.
+    pub(in crate::ports) mtu: u32,
+    /// Administratively up.
+    pub(in crate::ports) up: bool,
+    /// Up, and with a carrier.
+    pub(in crate::ports) running: bool,
+}
+
+/// Looks an interface up; `None` if there is none of this name. Any socket of
+/// the network namespace will do.
+pub(in crate::ports) fn link(fd: BorrowedFd<'_>, interface: &str) -> io::Result<Option<Link>> {
+    let gone = |error: &io::Error| {
+        matches!(
+            error.raw_os_error(),
+            Some(libc::ENODEV | libc::ENXIO | libc::EINVAL)
+        ) || error.kind() == io::ErrorKind::InvalidInput
+    };
+    let look = || -> io::Result<Link> {
+        let flags = flags(fd, interface)?;
+        Ok(Link {
+            index: nix::net::if_::if_nametoindex(interface)?,
+            mtu: mtu(fd, interface)?,
+            up: flags & libc::IFF_UP != 0,
+            running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
+        })
+    };
+    match look() {
+        Ok(link) => Ok(Some(link)),
+        Err(error) if gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn flags(fd: BorrowedFd<'_>, interface: &str) -> io::Result<i32> {
     let mut request = interface_request(interface)?;
     // SAFETY: SIOCGIFFLAGS reads the name in `request`, which is terminated,
     // and writes its `ifru_flags`.
@@ -30,8 +67,7 @@ pub(in crate::ports) fn is_up(fd: BorrowedFd<'_>, interface: &str) -> io::Result
     check(result)?;
     // SAFETY: the call has just written this member of the union, and every
     // bit pattern is a valid integer.
-    let flags = unsafe { request.ifr_ifru.ifru_flags };
-    Ok(i32::from(flags) & libc::IFF_UP != 0)
+    Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
 }
 
 fn interface_request(interface: &str) -> io::Result<libc::ifreq> {

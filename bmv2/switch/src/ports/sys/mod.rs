@@ -11,7 +11,7 @@ mod packet;
 mod ring;
 mod wake;
 
-pub(super) use link::{is_up, mtu};
+pub(super) use link::{Link, link};
 pub(super) use packet::{
     FanoutGroup, SEND_BATCH, bind, close_gate, ignore_outgoing, join_fanout, open_gate,
     packet_socket, send_many, set_promiscuous, take_drops,

@@ -1,0 +1,212 @@
+//! Watches the interfaces behind the ports: tells the switch which are up, and
+//! opens those again that have gone and come back.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket,
+};
+use parking_lot::Mutex;
+
+use super::counters::{LinkState, PortCounters};
+use super::dataplane::Shared;
+use super::packet_socket::{self, PacketRx, PacketTx};
+use super::sys::{self, Link, Wake};
+use crate::Switch;
+
+/// How often interfaces are looked at even if the kernel tells of no change,
+/// in milliseconds: a message may have been lost, or an opening failed.
+const RESCAN_MS: u16 = 2_000;
+/// RTMGRP_LINK of rtnetlink(7).
+const LINK_GROUP: u32 = 1;
+
+/// New ends of ports that wait for a worker.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    full: AtomicBool,
+    ends: Mutex<Vec<(u16, PacketRx, PacketTx)>>,
+}
+
+impl Mailbox {
+    fn put(&self, port: u16, rx: PacketRx, tx: PacketTx) {
+        self.ends.lock().push((port, rx, tx));
+        self.full.store(true, Ordering::Release);
+    }
+
+    /// What has arrived.
+    pub(super) fn take(&self) -> Vec<(u16, PacketRx, PacketTx)> {
+        if !self.full.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut ends = self.ends.lock();
+        self.full.store(false, Ordering::Release);
+        std::mem::take(&mut *ends)
+    }
+}
+
+/// An interface that is watched.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) port: u16,
+    pub(super) interface: String,
+    pub(super) counters: Arc<PortCounters>,
+    /// The workers' sockets, for the kernel's own count of drops.
+    pub(super) sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
+    /// The interface that the sockets belong to; `None` if it has gone.
+    pub(super) opened: Option<Link>,
+}
+
+/// Watches until the switch stops.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    pub(super) watched: Vec<Watched>,
+    pub(super) switch: Arc<Switch>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) ring_frames: usize,
+    /// Of each worker, what it is woken by and where its new ends go.
+    pub(super) workers: Vec<(Arc<Wake>, Arc<Mailbox>)>,
+    pub(super) wake: Arc<Wake>,
+    netlink: OwnedFd,
+}
+
+impl Monitor {
+    /// Looks at all interfaces for the first time.
+    pub(super) fn new(
+        watched: Vec<Watched>,
+        switch: Arc<Switch>,
+        shared: Arc<Shared>,
+        ring_frames: usize,
+        workers: Vec<(Arc<Wake>, Arc<Mailbox>)>,
+        wake: Arc<Wake>,
+    ) -> std::io::Result<Self> {
+        let netlink = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+            SockProtocol::NetlinkRoute,
+        )?;
+        bind(netlink.as_raw_fd(), &NetlinkAddr::new(0, LINK_GROUP))?;
+        let mut this = Self {
+            watched,
+            switch,
+            shared,
+            ring_frames,
+            workers,
+            wake,
+            netlink,
+        };
+        this.scan();
+        Ok(this)
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let mut fds = [
+                PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.netlink.as_fd(), PollFlags::POLLIN),
+            ];
+            let _ = poll(&mut fds, PollTimeout::from(RESCAN_MS));
+            // What a message says is looked up: only that there was one counts.
+            // A read also takes the error of a queue that ran over.
+            let mut buffer = [0; 8192];
+            loop {
+                use nix::errno::Errno::{EINTR, ENOBUFS};
+                match nix::unistd::read(&self.netlink, &mut buffer) {
+                    Ok(1..) | Err(EINTR | ENOBUFS) => {}
+                    _ => break,
+                }
+            }
+            self.scan();
+        }
+    }
+
+    fn scan(&mut self) {
+        let Self {
+            watched,
+            switch,
+            ring_frames,
+            workers,
+            netlink,
+            ..
+        } = self;
+        for this in watched {
+            let link = match sys::link(netlink.as_fd(), &this.interface) {
+                Ok(link) => link,
+                Err(error) => {
+                    tracing::debug!(port = this.port, %error, "cannot look up the interface");
+                    continue;
+                }
+            };
+            let stale = match (link, this.opened) {
+                (Some(now), Some(then)) => now.index != then.index || now.mtu > then.mtu,
+                (Some(_), None) => true,
+                (None, _) => {
+                    this.opened = None;
+                    false
+                }
+            };
+            let usable = !stale || this.reopen(*ring_frames, workers);
+            let state = match link {
+                Some(link) if link.running && usable => LinkState::Up,
+                Some(_) => LinkState::Down,
+                None => LinkState::Gone,
+            };
+            if this.counters.set_link(state) == state {
+                continue;
+            }
+            let (port, interface) = (this.port, &this.interface);
+            match state {
+                LinkState::Up => tracing::info!(port, interface, "the port is up"),
+                LinkState::Down => tracing::warn!(
+                    port,
+                    interface,
+                    "the port is down: `ip link set {interface} up` at both ends"
+                ),
+                LinkState::Gone => tracing::warn!(
+                    port,
+                    interface,
+                    "the interface has gone; it is opened again when it comes back"
+                ),
+            }
+            switch.set_port_up(port, state == LinkState::Up);
+        }
+    }
+}
+
+impl Watched {
+    fn reopen(&mut self, ring_frames: usize, workers: &[(Arc<Wake>, Arc<Mailbox>)]) -> bool {
+        let opened = packet_socket::open(
+            self.port,
+            &self.interface,
+            ring_frames,
+            workers.len(),
+            &self.counters,
+        );
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                // Tried again at the next look.
+                tracing::debug!(%error, "the interface cannot be opened again yet");
+                return false;
+            }
+        };
+        let new = opened.ends.iter().map(|(rx, _)| rx.share_fd()).collect();
+        let old: Vec<_> = std::mem::replace(&mut *self.sockets.lock(), new);
+        for socket in old {
+            if let Ok(drops) = sys::take_drops(socket.as_fd()) {
+                self.counters.missed(drops.into());
+            }
+        }
+        self.opened = opened.link;
+        self.counters.reopened();
+        for ((rx, tx), (wake, mailbox)) in opened.ends.into_iter().zip(workers) {
+            mailbox.put(self.port, rx, tx);
+            wake.signal();
+        }
+        tracing::info!(port = self.port, interface = self.interface, "opened again");
+        true
+    }
+}
