@@ -4,8 +4,11 @@ mod action;
 mod calc;
 mod code;
 mod control;
+mod entries;
 mod expr;
+mod key;
 mod parser;
+mod select;
 mod symbols;
 mod typed;
 
@@ -366,7 +369,7 @@ fn value_sets(doc: &Document) -> Result<(Vec<ValueSetInfo>, HashMap<String, u32>
             name: v.name.clone(),
             width: v.compressed_bitwidth,
             size: v.max_size.unwrap_or(1024),
-            fields: parser::vset_fields(doc, &v.name),
+            fields: select::vset_fields(doc, &v.name),
         });
     }
     Ok((infos, by_name))

@@ -5,6 +5,8 @@
 
 mod atomic;
 mod build;
+mod commands;
+mod copies;
 mod expressions;
 mod externs;
 mod gateway;
