@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
-use softswitch::Switch;
+use softswitch::{Switch, Timestamp};
 
 use crate::ask::{self, Ask, Random, Rule, Writer};
 
@@ -18,6 +18,8 @@ const BURST: usize = 64;
 const ENTRIES: u32 = 1_000_000;
 /// Operations in one call.
 const BATCHES: [usize; 4] = [1, 64, 1_000, 5_000];
+/// The same for batches that packets see whole or not at all.
+const ATOMIC: [usize; 3] = [64, 1_000, 4_096];
 /// Entries that the packets hit; written before anything is timed.
 const TARGETS: u32 = 4_096;
 const STEP: Duration = Duration::from_secs(2);
@@ -56,7 +58,7 @@ fn run(switch: &Arc<Switch>, packets: &[Vec<u8>], stop: &AtomicBool) -> Result<T
     while !stop.load(Ordering::Relaxed) {
         for chunk in packets.chunks_exact(BURST) {
             let start = Instant::now();
-            drop(worker.burst(softswitch::Timestamp::default()));
+            drop(worker.burst(Timestamp::default()));
             let waited = start.elapsed();
             let answered = ask::burst(&mut worker, chunk);
             let whole = start.elapsed();
@@ -105,17 +107,21 @@ fn prepared() -> Result<(Arc<Switch>, Vec<Vec<u8>>)> {
 }
 
 /// Inserts all entries in batches; the time that the switch took for them.
-fn fill(switch: &Switch, batch: usize) -> Result<Duration> {
+fn fill(switch: &Switch, batch: usize, atomic: bool) -> Result<Duration> {
     let writer = Writer::new(switch, ask::EXACT)?;
     let mut timed = Duration::ZERO;
     let mut number = TARGETS;
     while number < ENTRIES {
         // Made in portions, so that they take little memory beside the tables.
-        let end = (number + 5_000).min(ENTRIES);
+        let end = (number + 5_000 / batch.min(5_000) as u32 * batch as u32).min(ENTRIES);
         let ops: Vec<_> = (number..end).map(|n| writer.insert(&entry(n).0)).collect();
         let start = Instant::now();
         for batch in ops.chunks(batch) {
-            ask::apply(switch, batch)?;
+            if atomic {
+                switch.apply_atomic(Timestamp::default(), batch)?;
+            } else {
+                ask::apply(switch, batch)?;
+            }
         }
         timed += start.elapsed();
         number = end;
@@ -145,17 +151,19 @@ pub fn measure() -> Result<Value> {
     })?;
     report(&mut all, "alone", &alone.0, None);
     let (other, _) = prepared()?;
-    let beside = timed(&switch, &packets, || fill(&other, 64))?;
+    let beside = timed(&switch, &packets, || fill(&other, 64, false))?;
     report(&mut all, "beside_inserts_elsewhere", &beside.0, None);
     drop(other);
-    for batch in BATCHES {
+    let batches = BATCHES.map(|b| (b, false)).into_iter();
+    for (batch, atomic) in batches.chain(ATOMIC.map(|b| (b, true))) {
         let (switch, packets) = prepared()?;
         let before = resident()?;
-        let (times, took) = timed(&switch, &packets, || fill(&switch, batch))?;
+        let (times, took) = timed(&switch, &packets, || fill(&switch, batch, atomic))?;
         let bytes = (resident()? - before) / f64::from(ENTRIES - TARGETS);
         ensure!(times.missed == 0, "packets missed entries that are there");
         let rate = f64::from(ENTRIES - TARGETS) / took.as_secs_f64();
-        let name = format!("while_inserting_{batch}");
+        let how = if atomic { "atomically_" } else { "" };
+        let name = format!("while_inserting_{how}{batch}");
         report(&mut all, &name, &times, Some((rate, bytes)));
     }
     all.insert("workers".into(), workers(&switch, &packets)?);
