@@ -141,6 +141,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         ports(&options),
         DataPlaneConfig {
             workers: options.workers.into(),
+            unordered: options.unordered,
             ring_frames: options.rx_ring as usize,
             spins: options.spins,
             capture: options.pcap.clone(),

@@ -75,9 +75,15 @@ pub(crate) struct Options {
     pub(crate) http: Option<SocketAddr>,
 
     /// Threads that process packets. Programs with registers or meters run on
-    /// one at a time.
+    /// one at a time, unless --unordered is given.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
+
+    /// Run programs with registers or meters on all workers at the same time:
+    /// packets of different workers may come between a packet's reading a
+    /// register and its writing it.
+    #[arg(long)]
+    pub(crate) unordered: bool,
 
     /// Packets that the kernel keeps for each port while the switch is busy.
     #[arg(long, default_value_t = 8192, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(64..=262_144))]

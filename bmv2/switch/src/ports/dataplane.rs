@@ -83,8 +83,12 @@ impl PortSpec {
 pub struct DataPlaneConfig {
     /// Threads that process packets. More than one spreads the flows of every
     /// interface over them; the order within a flow is kept. Programs with
-    /// registers or meters run on one at a time.
+    /// registers or meters run on one at a time, unless `unordered`.
     pub workers: usize,
+    /// Lets workers run programs with registers or meters at the same time.
+    /// Each access to a cell stays whole, but packets of different workers
+    /// come between a packet's reading a register and its writing it.
+    pub unordered: bool,
     /// Packets that the kernel keeps for each interface and worker while the
     /// worker is busy; more are dropped and counted as `rx_missed`.
     pub ring_frames: usize,
@@ -102,6 +106,7 @@ impl Default for DataPlaneConfig {
     fn default() -> Self {
         Self {
             workers: 1,
+            unordered: false,
             ring_frames: 8192,
             spins: 0,
             capture: None,
@@ -232,13 +237,17 @@ impl DataPlane {
             monitor_wake: Arc::new(Wake::new().map_err(PortError::Thread)?),
             threads: Mutex::default(),
         };
-        let mailboxes = plane.spawn(workers, config.spins)?;
+        let mailboxes = plane.spawn(workers, &config)?;
         plane.watch(watched, mailboxes, config.ring_frames)?;
         plane.feed(inputs, config.files_wait)?;
         Ok(plane)
     }
 
-    fn spawn(&mut self, workers: Vec<Ends>, spins: u32) -> Result<Vec<Arc<Mailbox>>, PortError> {
+    fn spawn(
+        &mut self,
+        workers: Vec<Ends>,
+        config: &DataPlaneConfig,
+    ) -> Result<Vec<Arc<Mailbox>>, PortError> {
         let mut mailboxes = Vec::new();
         for (number, (ends, wake)) in workers.into_iter().zip(&self.wakes).enumerate() {
             let mailbox = Arc::<Mailbox>::default();
@@ -251,8 +260,9 @@ impl DataPlane {
                 rx: ends.rx,
                 tx: TxPorts::new(ends.tx),
                 takes_injected: number == 0,
-                order: (self.wakes.len() > 1).then(|| Order::new(Arc::clone(&self.switch))),
-                spins,
+                order: (self.wakes.len() > 1 && !config.unordered)
+                    .then(|| Order::new(Arc::clone(&self.switch))),
+                spins: config.spins,
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
