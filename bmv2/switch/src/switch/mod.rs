@@ -18,7 +18,7 @@ use crate::control::{
 };
 use crate::counters::CounterArray;
 use crate::meters::{Meter, MeterArray};
-use crate::program::{ProfileId, Program, RegisterId, TableId};
+use crate::program::{LoadError, ProfileId, Program, RegisterId, TableId};
 use crate::registers::{RegisterArray, Registers};
 use crate::replication::Replication;
 use crate::tables::{Log, Prepared, Tables, prepare};
@@ -253,6 +253,19 @@ impl Switch {
             waker: RwLock::new(None),
             last_sweep: Mutex::new(None),
         })
+    }
+
+    /// A switch that runs the program of a JSON document that `p4c-bm2-ss`
+    /// wrote.
+    ///
+    /// # Errors
+    ///
+    /// What [`Program::load`] finds wrong with the document.
+    pub fn load(json: &[u8], config: SwitchConfig) -> Result<Arc<Self>, LoadError> {
+        let program = Program::load(json)?;
+        let switch = Self::new(config);
+        switch.install(program);
+        Ok(switch)
     }
 
     /// What it was started with.
