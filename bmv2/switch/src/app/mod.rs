@@ -195,9 +195,15 @@ fn ports(options: &Options) -> Vec<PortSpec> {
             input: format!("{}_in.pcap", i.name).into(),
             output: format!("{}_out.pcap", i.name).into(),
         },
-        None => PortSpec::Interface {
-            port: i.port,
-            interface: i.name.clone(),
+        None => match i.name.strip_prefix("tap:") {
+            Some(name) => PortSpec::Tap {
+                port: i.port,
+                interface: name.to_owned(),
+            },
+            None => PortSpec::Interface {
+                port: i.port,
+                interface: i.name.clone(),
+            },
         },
     };
     options.interface.iter().map(port).collect()

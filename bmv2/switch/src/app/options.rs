@@ -24,7 +24,8 @@ pub(crate) struct Options {
     #[arg(value_name = "JSON")]
     pub(crate) program: Option<PathBuf>,
 
-    /// Attach a network interface as a port; may be repeated.
+    /// Attach a network interface as a port; may be repeated. PORT@tap:NAME
+    /// attaches a TAP device and makes it if there is none.
     #[arg(short, long = "interface", value_name = "PORT@IFACE")]
     pub(crate) interface: Vec<Interface>,
 
@@ -280,7 +281,7 @@ impl FromStr for Interface {
             .ok()
             .filter(|port| *port < 512)
             .ok_or_else(|| format!("{port:?} is not a port number from 0 to 511"))?;
-        if name.is_empty() {
+        if name.is_empty() || name == "tap:" {
             return Err("the name of the interface is missing behind the @".into());
         }
         Ok(Self {

@@ -42,6 +42,14 @@ pub enum PortSpec {
         /// The interface's name.
         interface: String,
     },
+    /// A TAP device; made if there is none of this name. One worker receives
+    /// from it.
+    Tap {
+        /// The port's number.
+        port: u16,
+        /// The device's name.
+        interface: String,
+    },
     /// Two files: packets come from one and go to the other.
     Files {
         /// The port's number.
@@ -64,6 +72,7 @@ impl PortSpec {
     pub(super) fn port(&self) -> u16 {
         match self {
             Self::Interface { port, .. }
+            | Self::Tap { port, .. }
             | Self::Files { port, .. }
             | Self::Channel { port, .. } => *port,
         }
@@ -71,7 +80,7 @@ impl PortSpec {
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Interface { interface, .. } => interface,
+            Self::Interface { interface, .. } | Self::Tap { interface, .. } => interface,
             Self::Files { .. } => "files",
             Self::Channel { .. } => "channel",
         }

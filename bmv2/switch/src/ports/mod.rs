@@ -20,6 +20,7 @@ mod packet_socket;
 mod pcap;
 mod port;
 mod sys;
+mod tap;
 mod vlan;
 mod worker;
 
@@ -86,6 +87,17 @@ pub enum PortError {
         path: std::path::PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// TAP devices need CAP_NET_ADMIN.
+    #[error(
+        "port {port}: making or using the TAP device {interface} is not permitted; \
+         run as root or give the binary the capability cap_net_admin"
+    )]
+    TapNotPermitted {
+        /// The port's number.
+        port: u16,
+        /// The device.
+        interface: String,
     },
     /// Another failure.
     #[error("port {port} ({interface}): cannot {action}: {source}")]

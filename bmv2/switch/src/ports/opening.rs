@@ -15,6 +15,7 @@ use super::packet_socket;
 use super::pcap::PcapWriter;
 use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
 use super::sys::Wake;
+use super::tap;
 
 /// A worker's ends of all ports.
 #[derive(Debug, Default)]
@@ -81,6 +82,24 @@ impl Opening<'_> {
                     });
                     let end = TxEnd {
                         queue: TxQueue::Packet(tx),
+                        capture: output.clone(),
+                    };
+                    ends.tx.push((port, end));
+                }
+            }
+            PortSpec::Tap { interface, .. } => {
+                let [input, output] = self.captures(port, &interface, &counters)?;
+                let (rx, tx) = tap::open(port, &interface, &counters)?;
+                if let Some(first) = self.workers.first_mut() {
+                    first.rx.push(RxEnd {
+                        port,
+                        queue: RxQueue::Tap(rx),
+                        capture: input,
+                    });
+                }
+                for ends in &mut self.workers {
+                    let end = TxEnd {
+                        queue: TxQueue::Tap(tx.clone()),
                         capture: output.clone(),
                     };
                     ends.tx.push((port, end));

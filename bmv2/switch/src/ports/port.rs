@@ -11,11 +11,13 @@ use super::clock::Clock;
 use super::counters::{PortCounters, TxLoss};
 use super::packet_socket::{PacketRx, PacketTx};
 use super::pcap::PcapWriter;
+use super::tap::{TapRx, TapTx};
 
 /// Where packets come from.
 #[derive(Debug)]
 pub(super) enum RxQueue {
     Packet(PacketRx),
+    Tap(TapRx),
     Channel(ChannelEnd, Arc<PortCounters>),
 }
 
@@ -23,6 +25,7 @@ impl RxQueue {
     fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
         match self {
             Self::Packet(rx) => rx.receive(max, sink),
+            Self::Tap(rx) => rx.receive(max, sink),
             Self::Channel(end, counters) => {
                 let mut packets = 0;
                 while packets < max
@@ -42,6 +45,7 @@ impl RxQueue {
 #[derive(Debug)]
 pub(super) enum TxQueue {
     Packet(PacketTx),
+    Tap(TapTx),
     Channel(ChannelEnd, Arc<PortCounters>),
     File(Arc<Mutex<PcapWriter>>, Arc<PortCounters>),
 }
@@ -50,6 +54,7 @@ impl TxQueue {
     fn send(&mut self, batch: &TxBatch) {
         match self {
             Self::Packet(tx) => tx.send(batch),
+            Self::Tap(tx) => tx.send(batch),
             Self::Channel(end, counters) => {
                 for i in 0..batch.len() {
                     let packet = batch.packet(i);
@@ -113,6 +118,8 @@ impl RxEnd {
     pub(super) fn is_ready(&self) -> bool {
         match &self.queue {
             RxQueue::Packet(rx) => rx.is_ready(),
+            // Only reading tells.
+            RxQueue::Tap(_) => true,
             RxQueue::Channel(end, _) => !end.is_empty(),
         }
     }
@@ -121,6 +128,7 @@ impl RxEnd {
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.queue {
             RxQueue::Packet(rx) => Some(rx.fd()),
+            RxQueue::Tap(rx) => Some(rx.fd()),
             RxQueue::Channel(..) => None,
         }
     }
@@ -129,7 +137,7 @@ impl RxEnd {
     pub(super) fn take_error(&self) {
         match &self.queue {
             RxQueue::Packet(rx) => rx.take_error(),
-            RxQueue::Channel(..) => {}
+            RxQueue::Tap(_) | RxQueue::Channel(..) => {}
         }
     }
 }

@@ -59,7 +59,7 @@ pub(in crate::ports) fn link(fd: BorrowedFd<'_>, interface: &str) -> io::Result<
     }
 }
 
-fn flags(fd: BorrowedFd<'_>, interface: &str) -> io::Result<i32> {
+pub(super) fn flags(fd: BorrowedFd<'_>, interface: &str) -> io::Result<i32> {
     let mut request = interface_request(interface)?;
     // SAFETY: SIOCGIFFLAGS reads the name in `request`, which is terminated,
     // and writes its `ifru_flags`.
@@ -70,7 +70,7 @@ fn flags(fd: BorrowedFd<'_>, interface: &str) -> io::Result<i32> {
     Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
 }
 
-fn interface_request(interface: &str) -> io::Result<libc::ifreq> {
+pub(super) fn interface_request(interface: &str) -> io::Result<libc::ifreq> {
     let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
     let bytes = name.as_bytes_with_nul();
     let mut ifr_name = [0; libc::IFNAMSIZ];

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 mod link;
 mod packet;
 mod ring;
+mod tap;
 mod wake;
 
 pub(super) use link::{Link, link};
@@ -17,6 +18,7 @@ pub(super) use packet::{
     packet_socket, send_many, set_promiscuous, take_drops,
 };
 pub(super) use ring::{RingLayout, RxRing};
+pub(super) use tap::{open_tap, set_up};
 pub(super) use wake::Wake;
 
 fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {

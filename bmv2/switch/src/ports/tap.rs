@@ -1,0 +1,116 @@
+//! A port on a TAP device: the host's network stack is at the other end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+use super::PortError;
+use super::batch::TxBatch;
+use super::counters::{PortCounters, TxLoss};
+use super::sys;
+
+/// Longest frame that the device hands over, in bytes: the greatest MTU, an
+/// Ethernet header and two VLAN tags.
+const MAX_FRAME: usize = 65_535 + 14 + 8;
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct TapRx {
+    fd: Arc<OwnedFd>,
+    buffer: Vec<u8>,
+    counters: Arc<PortCounters>,
+}
+
+/// The sending half.
+#[derive(Debug, Clone)]
+pub(super) struct TapTx {
+    fd: Arc<OwnedFd>,
+    counters: Arc<PortCounters>,
+}
+
+/// Makes the device and sets it up, or attaches to one that is there and
+/// leaves it as it is.
+pub(super) fn open(
+    port: u16,
+    interface: &str,
+    counters: &Arc<PortCounters>,
+) -> Result<(TapRx, TapTx), PortError> {
+    let failed = |action: &'static str| {
+        move |source: io::Error| PortError::Io {
+            port,
+            interface: interface.to_owned(),
+            action,
+            source,
+        }
+    };
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0")
+        .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
+        .map_err(failed("open a socket"))?;
+    let before = sys::link(socket.as_fd(), interface).map_err(failed("look up the interface"))?;
+    let fd = sys::open_tap(interface).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => PortError::TapNotPermitted {
+            port,
+            interface: interface.to_owned(),
+        },
+        _ => failed("open /dev/net/tun for a TAP device")(source),
+    })?;
+    if before.is_none() {
+        sys::set_up(socket.as_fd(), interface).map_err(failed("set the TAP device up"))?;
+    }
+    let fd = Arc::new(fd);
+    let rx = TapRx {
+        fd: Arc::clone(&fd),
+        buffer: vec![0; MAX_FRAME],
+        counters: Arc::clone(counters),
+    };
+    let counters = Arc::clone(counters);
+    Ok((rx, TapTx { fd, counters }))
+}
+
+impl TapRx {
+    pub(super) fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < max {
+            match nix::unistd::read(&self.fd, &mut self.buffer) {
+                Ok(length @ 1..) => {
+                    packets += 1;
+                    bytes += length as u64;
+                    sink(&self.buffer[..length]);
+                }
+                Err(Errno::EINTR) => {}
+                _ => break,
+            }
+        }
+        if packets > 0 {
+            self.counters.received(packets as u64, bytes);
+        }
+        packets
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl TapTx {
+    pub(super) fn send(&self, batch: &TxBatch) {
+        for i in 0..batch.len() {
+            let packet = batch.packet(i);
+            let result = loop {
+                match nix::unistd::write(&self.fd, packet) {
+                    Err(Errno::EINTR) => {}
+                    other => break other,
+                }
+            };
+            match result {
+                Ok(_) => self.counters.sent(1, packet.len() as u64),
+                // The device is down, or has been deleted.
+                Err(Errno::EIO | Errno::EBADFD) => self.counters.lost(TxLoss::PortDown, 1),
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => self.counters.lost(TxLoss::QueueFull, 1),
+                Err(_) => self.counters.lost(TxLoss::Refused, 1),
+            }
+        }
+    }
+}
