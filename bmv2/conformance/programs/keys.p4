@@ -78,7 +78,7 @@ control Forwarding(inout headers_t h, inout metadata_t m, inout standard_metadat
     }
     action ranges(bit<16> n) { h.chosen.ranges = n; }
     table by_ranges {
-        key = { h.r.c: range @name("c"); h.r.odd: range @name("odd"); h.r.e: range @name("e"); }
+        key = { h.r.c: range @name("c"); h.r.d: range @name("d"); h.r.e: range @name("e"); }
         actions = { ranges; @defaultonly NoAction; }
         size = 64;
     }
@@ -116,44 +116,44 @@ control Forwarding(inout headers_t h, inout metadata_t m, inout standard_metadat
         }
     }
     action member(bit<16> n) { h.chosen.member = n; }
-    action_selector(HashAlgorithm.crc32, 32, 10) by_crc32;
+    action_selector(HashAlgorithm.crc32, 1024, 10) by_crc32;
     table chosen_by_crc32 {
         key = { h.r.d: exact @name("d"); h.r.a: selector; h.r.e: selector; }
         actions = { member; NoAction; }
         implementation = by_crc32;
-        size = 16;
+        size = 128;
     }
     action member_crc16(bit<16> n) { h.chosen.member_crc16 = n; }
-    action_selector(HashAlgorithm.crc16, 32, 10) by_crc16;
+    action_selector(HashAlgorithm.crc16, 1024, 10) by_crc16;
     table chosen_by_crc16 {
         key = { h.r.d: exact @name("d"); h.r.b: selector; h.r.odd: selector; h.r.signed: selector; }
         actions = { member_crc16; NoAction; }
         implementation = by_crc16;
-        size = 16;
+        size = 128;
     }
     action member_identity(bit<16> n) { h.chosen.member_identity = n; }
-    action_selector(HashAlgorithm.identity, 32, 10) by_identity;
+    action_selector(HashAlgorithm.identity, 1024, 10) by_identity;
     table chosen_by_identity {
         key = { h.r.d: exact @name("d"); h.r.c: selector; }
         actions = { member_identity; NoAction; }
         implementation = by_identity;
-        size = 16;
+        size = 128;
     }
     action member_csum(bit<16> n) { h.chosen.member_csum = n; }
-    action_selector(HashAlgorithm.csum16, 32, 10) by_csum;
+    action_selector(HashAlgorithm.csum16, 1024, 10) by_csum;
     table chosen_by_csum {
         key = { h.r.d: exact @name("d"); h.r.a: selector; h.r.c: selector; }
         actions = { member_csum; NoAction; }
         implementation = by_csum;
-        size = 16;
+        size = 128;
     }
     action member_xor(bit<16> n) { h.chosen.member_xor = n; }
-    action_selector(HashAlgorithm.xor16, 32, 10) by_xor;
+    action_selector(HashAlgorithm.xor16, 1024, 10) by_xor;
     table chosen_by_xor {
         key = { h.r.d: exact @name("d"); h.r.e: selector; h.r.rest: selector; }
         actions = { member_xor; NoAction; }
         implementation = by_xor;
-        size = 16;
+        size = 128;
     }
 
     apply {
