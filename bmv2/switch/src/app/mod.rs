@@ -195,12 +195,16 @@ fn ports(options: &Options) -> Vec<PortSpec> {
             input: format!("{}_in.pcap", i.name).into(),
             output: format!("{}_out.pcap", i.name).into(),
         },
-        None => match i.name.strip_prefix("tap:") {
-            Some(name) => PortSpec::Tap {
+        None => match i.name.split_once(':') {
+            Some(("tap", name)) => PortSpec::Tap {
                 port: i.port,
                 interface: name.to_owned(),
             },
-            None => PortSpec::Interface {
+            Some(("xdp", name)) => PortSpec::Xdp {
+                port: i.port,
+                interface: name.to_owned(),
+            },
+            _ => PortSpec::Interface {
                 port: i.port,
                 interface: i.name.clone(),
             },

@@ -25,7 +25,8 @@ pub(crate) struct Options {
     pub(crate) program: Option<PathBuf>,
 
     /// Attach a network interface as a port; may be repeated. PORT@tap:NAME
-    /// attaches a TAP device and makes it if there is none.
+    /// attaches a TAP device and makes it if there is none; PORT@xdp:IFACE
+    /// attaches an interface by AF_XDP.
     #[arg(short, long = "interface", value_name = "PORT@IFACE")]
     pub(crate) interface: Vec<Interface>,
 
@@ -281,7 +282,7 @@ impl FromStr for Interface {
             .ok()
             .filter(|port| *port < 512)
             .ok_or_else(|| format!("{port:?} is not a port number from 0 to 511"))?;
-        if name.is_empty() || name == "tap:" {
+        if ["", "tap:", "xdp:"].contains(&name) {
             return Err("the name of the interface is missing behind the @".into());
         }
         Ok(Self {

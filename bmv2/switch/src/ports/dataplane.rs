@@ -1,7 +1,6 @@
 //! Opening the ports, running the workers, and the books of both.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +18,7 @@ use super::counters::PortSnapshot;
 use super::files::{self, Input};
 use super::monitor::{Mailbox, Monitor, Watched};
 use super::opening::{Ends, Opening, PortBooks};
-use super::sys::{self, Wake};
+use super::sys::Wake;
 use super::worker::{Order, TxPorts, WorkerLoop};
 use crate::{DropReason, Switch};
 
@@ -50,6 +49,13 @@ pub enum PortSpec {
         /// The device's name.
         interface: String,
     },
+    /// A network interface by AF_XDP. One worker receives from it.
+    Xdp {
+        /// The port's number.
+        port: u16,
+        /// The interface's name.
+        interface: String,
+    },
     /// Two files: packets come from one and go to the other.
     Files {
         /// The port's number.
@@ -73,6 +79,7 @@ impl PortSpec {
         match self {
             Self::Interface { port, .. }
             | Self::Tap { port, .. }
+            | Self::Xdp { port, .. }
             | Self::Files { port, .. }
             | Self::Channel { port, .. } => *port,
         }
@@ -80,7 +87,9 @@ impl PortSpec {
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Interface { interface, .. } | Self::Tap { interface, .. } => interface,
+            Self::Interface { interface, .. }
+            | Self::Tap { interface, .. }
+            | Self::Xdp { interface, .. } => interface,
             Self::Files { .. } => "files",
             Self::Channel { .. } => "channel",
         }
@@ -354,11 +363,8 @@ impl DataPlane {
     pub fn snapshot(&self) -> DataPlaneSnapshot {
         for books in &self.ports {
             for socket in &*books.sockets.lock() {
-                match sys::take_drops(socket.as_fd()) {
-                    Ok(drops) => books.counters.missed(drops.into()),
-                    Err(error) => {
-                        tracing::debug!(port = books.port, %error, "no statistics");
-                    }
+                if let Err(error) = socket.count_losses(&books.counters) {
+                    tracing::debug!(port = books.port, %error, "no statistics");
                 }
             }
         }

@@ -23,6 +23,7 @@ mod sys;
 mod tap;
 mod vlan;
 mod worker;
+mod xdp;
 
 pub use channel::{ChannelEnd, ChannelPort, channel_port};
 pub use clock::Clock;
@@ -99,6 +100,19 @@ pub enum PortError {
         /// The device.
         interface: String,
     },
+    /// AF_XDP does not work for this interface.
+    #[error(
+        "port {port}: AF_XDP on {interface} {problem}; \
+         `-i {port}@{interface}` without `xdp:` uses a packet socket instead"
+    )]
+    Xdp {
+        /// The port's number.
+        port: u16,
+        /// The interface.
+        interface: String,
+        /// What is in the way.
+        problem: XdpProblem,
+    },
     /// Another failure.
     #[error("port {port} ({interface}): cannot {action}: {source}")]
     Io {
@@ -117,4 +131,50 @@ pub enum PortError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(std::io::Error),
+}
+
+/// Why AF_XDP does not work for an interface.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpProblem {
+    /// The kernel lacks it.
+    #[error("is not in this kernel (CONFIG_XDP_SOCKETS, CONFIG_BPF_SYSCALL)")]
+    Unsupported,
+    /// The process lacks capabilities.
+    #[error(
+        "is not permitted (tried to {action}): run as root or give the binary the \
+         capabilities cap_net_raw, cap_net_admin and cap_bpf"
+    )]
+    NotPermitted {
+        /// What was tried.
+        action: &'static str,
+    },
+    /// Another program or socket has the interface.
+    #[error("is in use: the interface has another XDP program or its queue another socket")]
+    Busy,
+    /// RLIMIT_MEMLOCK is too low.
+    #[error("needs more locked memory than is allowed: raise `ulimit -l`")]
+    Locked,
+    /// Packets of this length do not fit a frame.
+    #[error("takes an MTU of at most 3818 bytes, and it is {mtu}: `ip link set IFACE mtu 3818`")]
+    Mtu {
+        /// The interface's MTU in bytes.
+        mtu: u32,
+    },
+    /// One socket serves one queue.
+    #[error(
+        "takes one receive queue, and the interface has {queues}: \
+         `ethtool -L IFACE combined 1` (`rx 1` for some drivers)"
+    )]
+    Queues {
+        /// How many it has.
+        queues: u32,
+    },
+    /// Another failure.
+    #[error("does not work, cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }

@@ -13,8 +13,10 @@ use parking_lot::Mutex;
 
 use super::counters::{LinkState, PortCounters};
 use super::dataplane::Shared;
-use super::packet_socket::{self, PacketRx, PacketTx};
+use super::opening::PortSocket;
+use super::port::{RxQueue, TxQueue};
 use super::sys::{self, Link, Wake};
+use super::{PortError, packet_socket, xdp};
 use crate::Switch;
 
 /// How often interfaces are looked at even if the kernel tells of no change,
@@ -23,21 +25,24 @@ const RESCAN_MS: u16 = 2_000;
 /// RTMGRP_LINK of rtnetlink(7).
 const LINK_GROUP: u32 = 1;
 
+/// New ends of a port for a worker, which need not receive from it.
+type NewEnds = (u16, Option<RxQueue>, TxQueue);
+
 /// New ends of ports that wait for a worker.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
     full: AtomicBool,
-    ends: Mutex<Vec<(u16, PacketRx, PacketTx)>>,
+    ends: Mutex<Vec<NewEnds>>,
 }
 
 impl Mailbox {
-    fn put(&self, port: u16, rx: PacketRx, tx: PacketTx) {
-        self.ends.lock().push((port, rx, tx));
+    fn put(&self, ends: NewEnds) {
+        self.ends.lock().push(ends);
         self.full.store(true, Ordering::Release);
     }
 
     /// What has arrived.
-    pub(super) fn take(&self) -> Vec<(u16, PacketRx, PacketTx)> {
+    pub(super) fn take(&self) -> Vec<NewEnds> {
         if !self.full.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -53,8 +58,10 @@ pub(super) struct Watched {
     pub(super) port: u16,
     pub(super) interface: String,
     pub(super) counters: Arc<PortCounters>,
-    /// The workers' sockets, for the kernel's own count of drops.
-    pub(super) sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
+    /// Whether it is a port by AF_XDP.
+    pub(super) xdp: bool,
+    /// The sockets, for the kernel's own count of drops.
+    pub(super) sockets: Arc<Mutex<Vec<PortSocket>>>,
     /// The interface that the sockets belong to; `None` if it has gone.
     pub(super) opened: Option<Link>,
 }
@@ -141,6 +148,10 @@ impl Monitor {
                 }
             };
             let stale = match (link, this.opened) {
+                (Some(now), Some(then)) if this.xdp => {
+                    this.note_mtu(now.mtu);
+                    now.index != then.index
+                }
                 (Some(now), Some(then)) => now.index != then.index || now.mtu > then.mtu,
                 (Some(_), None) => true,
                 (None, _) => {
@@ -177,15 +188,16 @@ impl Monitor {
 }
 
 impl Watched {
+    fn note_mtu(&self, mtu: u32) {
+        for socket in &*self.sockets.lock() {
+            if let PortSocket::Xdp(port) = socket {
+                port.set_mtu(mtu);
+            }
+        }
+    }
+
     fn reopen(&mut self, ring_frames: usize, workers: &[(Arc<Wake>, Arc<Mailbox>)]) -> bool {
-        let opened = packet_socket::open(
-            self.port,
-            &self.interface,
-            ring_frames,
-            workers.len(),
-            &self.counters,
-        );
-        let opened = match opened {
+        let (new, link, ends) = match self.open(ring_frames, workers.len()) {
             Ok(opened) => opened,
             Err(error) => {
                 // Tried again at the next look.
@@ -193,20 +205,45 @@ impl Watched {
                 return false;
             }
         };
-        let new = opened.ends.iter().map(|(rx, _)| rx.share_fd()).collect();
         let old: Vec<_> = std::mem::replace(&mut *self.sockets.lock(), new);
         for socket in old {
-            if let Ok(drops) = sys::take_drops(socket.as_fd()) {
-                self.counters.missed(drops.into());
+            if let Err(error) = socket.count_losses(&self.counters) {
+                tracing::debug!(port = self.port, %error, "no statistics");
             }
         }
-        self.opened = opened.link;
+        self.opened = link;
         self.counters.reopened();
-        for ((rx, tx), (wake, mailbox)) in opened.ends.into_iter().zip(workers) {
-            mailbox.put(self.port, rx, tx);
+        for ((rx, tx), (wake, mailbox)) in ends.into_iter().zip(workers) {
+            mailbox.put((self.port, rx, tx));
             wake.signal();
         }
         tracing::info!(port = self.port, interface = self.interface, "opened again");
         true
     }
+
+    fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
+        let (port, interface, counters) = (self.port, &self.interface, &self.counters);
+        if self.xdp {
+            let (rx, tx, link) = xdp::open(port, interface, ring_frames, counters)?;
+            let sockets = vec![PortSocket::Xdp(rx.share())];
+            // The first worker receives.
+            let rx = std::iter::once(Some(RxQueue::Xdp(rx))).chain(std::iter::repeat_with(|| None));
+            let ends = rx.map(|rx| (rx, TxQueue::Xdp(tx.clone())));
+            return Ok((sockets, Some(link), ends.take(workers).collect()));
+        }
+        let opened = packet_socket::open(port, interface, ring_frames, workers, counters)?;
+        let sockets = opened.ends.iter();
+        let sockets = sockets.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
+        let sockets = sockets.collect();
+        let ends = opened.ends.into_iter();
+        let ends = ends.map(|(rx, tx)| (Some(RxQueue::Packet(rx)), TxQueue::Packet(tx)));
+        Ok((sockets, opened.link, ends.collect()))
+    }
 }
+
+/// The sockets, what the interface was like, and an end for each worker.
+type Opened = (
+    Vec<PortSocket>,
+    Option<Link>,
+    Vec<(Option<RxQueue>, TxQueue)>,
+);

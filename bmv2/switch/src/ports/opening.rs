@@ -1,6 +1,7 @@
 //! Opening ports: from what was asked for to the workers' ends.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,8 +15,9 @@ use super::monitor::Watched;
 use super::packet_socket;
 use super::pcap::PcapWriter;
 use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
-use super::sys::Wake;
+use super::sys::{self, Wake};
 use super::tap;
+use super::xdp::{self, XdpPort};
 
 /// A worker's ends of all ports.
 #[derive(Debug, Default)]
@@ -30,8 +32,29 @@ pub(super) struct PortBooks {
     pub(super) port: u16,
     pub(super) interface: String,
     pub(super) counters: Arc<PortCounters>,
-    /// One for each worker, for the kernel's own count of drops.
-    pub(super) sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
+    /// For the kernel's own count of drops.
+    pub(super) sockets: Arc<Mutex<Vec<PortSocket>>>,
+}
+
+/// A socket of a port.
+#[derive(Debug)]
+pub(super) enum PortSocket {
+    Packet(Arc<OwnedFd>),
+    Xdp(Arc<XdpPort>),
+}
+
+impl PortSocket {
+    /// Counts what the kernel lost since the last call.
+    pub(super) fn count_losses(&self, counters: &PortCounters) -> io::Result<()> {
+        match self {
+            Self::Packet(socket) => {
+                let drops = sys::take_drops(socket.as_fd())?;
+                counters.missed(drops.into());
+                Ok(())
+            }
+            Self::Xdp(port) => port.count_losses(),
+        }
+    }
 }
 
 /// The ports opened so far.
@@ -65,12 +88,14 @@ impl Opening<'_> {
                     self.workers.len(),
                     &counters,
                 )?;
-                let fds = opened.ends.iter().map(|(rx, _)| rx.share_fd());
+                let ends = opened.ends.iter();
+                let fds = ends.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
                 *books.sockets.lock() = fds.collect();
                 self.watched.push(Watched {
                     port,
                     interface,
                     counters,
+                    xdp: false,
                     sockets: Arc::clone(&books.sockets),
                     opened: opened.link,
                 });
@@ -100,6 +125,34 @@ impl Opening<'_> {
                 for ends in &mut self.workers {
                     let end = TxEnd {
                         queue: TxQueue::Tap(tx.clone()),
+                        capture: output.clone(),
+                    };
+                    ends.tx.push((port, end));
+                }
+            }
+            PortSpec::Xdp { interface, .. } => {
+                let [input, output] = self.captures(port, &interface, &counters)?;
+                let (rx, tx, link) =
+                    xdp::open(port, &interface, self.config.ring_frames, &counters)?;
+                *books.sockets.lock() = vec![PortSocket::Xdp(rx.share())];
+                self.watched.push(Watched {
+                    port,
+                    interface,
+                    counters,
+                    xdp: true,
+                    sockets: Arc::clone(&books.sockets),
+                    opened: Some(link),
+                });
+                if let Some(first) = self.workers.first_mut() {
+                    first.rx.push(RxEnd {
+                        port,
+                        queue: RxQueue::Xdp(rx),
+                        capture: input,
+                    });
+                }
+                for ends in &mut self.workers {
+                    let end = TxEnd {
+                        queue: TxQueue::Xdp(tx.clone()),
                         capture: output.clone(),
                     };
                     ends.tx.push((port, end));

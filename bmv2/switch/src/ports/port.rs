@@ -12,20 +12,32 @@ use super::counters::{PortCounters, TxLoss};
 use super::packet_socket::{PacketRx, PacketTx};
 use super::pcap::PcapWriter;
 use super::tap::{TapRx, TapTx};
+use super::xdp::{XdpRx, XdpTx};
 
 /// Where packets come from.
 #[derive(Debug)]
 pub(super) enum RxQueue {
     Packet(PacketRx),
     Tap(TapRx),
+    Xdp(XdpRx),
     Channel(ChannelEnd, Arc<PortCounters>),
 }
 
 impl RxQueue {
+    /// Gives the queue up: what is still in it is lost, and counted.
+    pub(super) fn abandon(self) {
+        match self {
+            Self::Packet(rx) => rx.abandon(),
+            Self::Xdp(rx) => rx.abandon(),
+            Self::Tap(_) | Self::Channel(..) => {}
+        }
+    }
+
     fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
         match self {
             Self::Packet(rx) => rx.receive(max, sink),
             Self::Tap(rx) => rx.receive(max, sink),
+            Self::Xdp(rx) => rx.receive(max, sink),
             Self::Channel(end, counters) => {
                 let mut packets = 0;
                 while packets < max
@@ -46,6 +58,7 @@ impl RxQueue {
 pub(super) enum TxQueue {
     Packet(PacketTx),
     Tap(TapTx),
+    Xdp(XdpTx),
     Channel(ChannelEnd, Arc<PortCounters>),
     File(Arc<Mutex<PcapWriter>>, Arc<PortCounters>),
 }
@@ -55,6 +68,7 @@ impl TxQueue {
         match self {
             Self::Packet(tx) => tx.send(batch),
             Self::Tap(tx) => tx.send(batch),
+            Self::Xdp(tx) => tx.send(batch),
             Self::Channel(end, counters) => {
                 for i in 0..batch.len() {
                     let packet = batch.packet(i);
@@ -119,7 +133,7 @@ impl RxEnd {
         match &self.queue {
             RxQueue::Packet(rx) => rx.is_ready(),
             // Only reading tells.
-            RxQueue::Tap(_) => true,
+            RxQueue::Tap(_) | RxQueue::Xdp(_) => true,
             RxQueue::Channel(end, _) => !end.is_empty(),
         }
     }
@@ -129,6 +143,7 @@ impl RxEnd {
         match &self.queue {
             RxQueue::Packet(rx) => Some(rx.fd()),
             RxQueue::Tap(rx) => Some(rx.fd()),
+            RxQueue::Xdp(rx) => Some(rx.fd()),
             RxQueue::Channel(..) => None,
         }
     }
@@ -137,7 +152,7 @@ impl RxEnd {
     pub(super) fn take_error(&self) {
         match &self.queue {
             RxQueue::Packet(rx) => rx.take_error(),
-            RxQueue::Tap(_) | RxQueue::Channel(..) => {}
+            RxQueue::Tap(_) | RxQueue::Xdp(_) | RxQueue::Channel(..) => {}
         }
     }
 }

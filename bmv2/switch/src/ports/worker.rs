@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::batch::TxBatch;
 use super::dataplane::Shared;
 use super::monitor::Mailbox;
-use super::port::{RxEnd, RxQueue, TxEnd, TxQueue};
+use super::port::{RxEnd, TxEnd, TxQueue};
 use super::sys::Wake;
 use crate::{Output, Switch, Worker};
 
@@ -180,13 +180,12 @@ impl WorkerLoop {
     /// Takes over the sockets of interfaces that were opened again.
     fn replace_ends(&mut self) {
         for (port, new_rx, new_tx) in self.mailbox.take() {
-            if let Some(end) = self.rx.iter_mut().find(|end| end.port == port) {
-                let old = std::mem::replace(&mut end.queue, RxQueue::Packet(new_rx));
-                if let RxQueue::Packet(old) = old {
-                    old.abandon();
-                }
+            if let Some(new_rx) = new_rx
+                && let Some(end) = self.rx.iter_mut().find(|end| end.port == port)
+            {
+                std::mem::replace(&mut end.queue, new_rx).abandon();
             }
-            self.tx.replace(port, TxQueue::Packet(new_tx));
+            self.tx.replace(port, new_tx);
         }
     }
 

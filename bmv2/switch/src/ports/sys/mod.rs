@@ -6,12 +6,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+mod bpf;
 mod link;
 mod packet;
 mod ring;
 mod tap;
 mod wake;
+mod xdp;
 
+pub(super) use bpf::attach_redirect;
 pub(super) use link::{Link, link};
 pub(super) use packet::{
     FanoutGroup, SEND_BATCH, bind, close_gate, ignore_outgoing, join_fanout, open_gate,
@@ -20,6 +23,7 @@ pub(super) use packet::{
 pub(super) use ring::{RingLayout, RxRing};
 pub(super) use tap::{open_tap, set_up};
 pub(super) use wake::Wake;
+pub(super) use xdp::{XDP_MAX_PACKET, XskSocket, rx_queues};
 
 fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, plain data that

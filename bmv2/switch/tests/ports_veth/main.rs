@@ -12,6 +12,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod xdp;
+
 use std::fs::File;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -28,7 +30,7 @@ use softswitch::{
     TableOp, Value,
 };
 
-const JSON: &str = include_str!("../testdata/p4rt/p4rt.json");
+const JSON: &str = include_str!("../../testdata/p4rt/p4rt.json");
 const MTU: u32 = 9000;
 const HOSTS: [u16; 2] = [1, 2];
 
@@ -54,13 +56,16 @@ fn ip(arguments: &str) {
 /// Network namespaces that go away with this value.
 struct Namespaces {
     prefix: String,
+    mtu: u32,
 }
 
 impl Namespaces {
     /// The switch's namespace and one for each host, joined by veth pairs.
-    fn new() -> Self {
+    /// `tag` tells apart those of one process.
+    fn new(tag: &str, mtu: u32) -> Self {
         let this = Self {
-            prefix: format!("sstest{}", std::process::id()),
+            prefix: format!("sstest{}{tag}", std::process::id()),
+            mtu,
         };
         ip(&format!("netns add {}", this.switch()));
         for host in HOSTS {
@@ -72,13 +77,13 @@ impl Namespaces {
 
     /// Makes the veth pair between a host and the switch.
     fn join(&self, host: u16) {
-        let (ns, switch) = (self.host(host), self.switch());
+        let (ns, switch, mtu) = (self.host(host), self.switch(), self.mtu);
         ip(&format!(
             "link add h0 netns {ns} type veth peer name p{host} netns {switch}"
         ));
-        ip(&format!("-n {switch} link set p{host} mtu {MTU} up"));
+        ip(&format!("-n {switch} link set p{host} mtu {mtu} up"));
         ip(&format!(
-            "-n {ns} link set h0 address 02:00:00:00:00:0{host} mtu {MTU} up"
+            "-n {ns} link set h0 address 02:00:00:00:00:0{host} mtu {mtu} up"
         ));
         // veth leaves checksums to hardware that is not there.
         run(&format!("ip netns exec {ns} ethtool -K h0 tx off")).unwrap();
@@ -129,6 +134,13 @@ fn forward(mac: [u8; 6], port: u16, switch: &Switch) {
     assert_eq!(result, [Ok(())]);
 }
 
+/// One test at a time: they look at what the process uses.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+}
+
 /// Why the test cannot run here.
 fn obstacle() -> Option<&'static str> {
     if !nix::unistd::geteuid().is_root() {
@@ -148,7 +160,8 @@ fn hosts_talk_through_the_switch() {
         println!("SKIPPED: {why}");
         return;
     }
-    let namespaces = Namespaces::new();
+    let _alone = alone();
+    let namespaces = Namespaces::new("", MTU);
     for workers in [1, 2] {
         talk(&namespaces, workers);
         goes_and_comes_back(&namespaces, workers);
@@ -441,7 +454,10 @@ fn tagged_frames(namespaces: &Namespaces) {
         &[0x88, 0xa8, 0x20, 0xc8],
         &[0x88, 0xa8, 0x00, 0xc8, 0x81, 0x00, 0x01, 0x2c],
     ];
-    for (tag, payload) in tags.iter().flat_map(|tag| [(tag, 46), (tag, MTU as usize)]) {
+    for (tag, payload) in tags
+        .iter()
+        .flat_map(|tag| [(tag, 46), (tag, namespaces.mtu as usize)])
+    {
         // Packet sockets allow one 802.1Q tag beyond the MTU, no other.
         let allowed = if tag.starts_with(&[0x81]) { 4 } else { 0 };
         let payload = payload - tag.len().saturating_sub(allowed);

@@ -1,0 +1,167 @@
+//! Ports by AF_XDP.
+
+use super::*;
+
+/// The longest that fits: 4096 bytes of a page without the kernel's 256, an
+/// Ethernet header and two VLAN tags.
+const XDP_MTU: u32 = 4096 - 256 - 14 - 8;
+
+fn specs() -> Vec<PortSpec> {
+    let spec = |port| PortSpec::Xdp {
+        port,
+        interface: format!("p{port}"),
+    };
+    HOSTS.map(spec).into()
+}
+
+fn start(
+    namespaces: &Namespaces,
+    switch: &Arc<Switch>,
+    workers: usize,
+) -> Result<DataPlane, String> {
+    for host in HOSTS {
+        forward([2, 0, 0, 0, 0, host as u8], host, switch);
+    }
+    let switch = Arc::clone(switch);
+    within(namespaces.switch(), move || {
+        let config = DataPlaneConfig {
+            workers,
+            ..DataPlaneConfig::default()
+        };
+        DataPlane::start(&switch, Clock::start(), specs(), config, None)
+            .map_err(|error| error.to_string())
+    })
+}
+
+fn client(namespaces: &Namespaces) -> UdpSocket {
+    let client = within(namespaces.host(1), || UdpSocket::bind("0.0.0.0:0").unwrap());
+    let patience = Some(Duration::from_millis(500));
+    client.set_read_timeout(patience).unwrap();
+    client
+}
+
+#[test]
+fn xdp_ports_forward_and_count() {
+    if let Some(why) = obstacle() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let _alone = alone();
+    let namespaces = Namespaces::new("x", XDP_MTU);
+    for workers in [1, 2] {
+        let switch = loaded();
+        let plane = match start(&namespaces, &switch, workers) {
+            Err(error) if error.contains("AF_XDP") && !error.contains("is in use") => {
+                println!("SKIPPED: {error}");
+                return;
+            }
+            other => other.unwrap(),
+        };
+        talk(&namespaces, &plane, workers);
+        comes_back(&namespaces, &switch, &plane);
+    }
+}
+
+fn talk(namespaces: &Namespaces, plane: &DataPlane, workers: usize) {
+    let echo = Echo::start(namespaces.host(2));
+    let client = client(namespaces);
+    for size in [1, 18, XDP_MTU - 28] {
+        assert_eq!(round_trip(&client, size), Ok(()), "{:?}", plane.snapshot());
+    }
+    for i in 0..2000 {
+        assert_eq!(round_trip(&client, 1000), Ok(()), "packet {i}");
+    }
+    tagged_frames(namespaces);
+    let stats = plane.snapshot();
+    for port in &stats.ports {
+        let lost = port.rx_missed + port.rx_truncated + port.tx_dropped;
+        assert_eq!(lost, 0, "{port:?}");
+        // 2003 datagrams and 12 frames each way, and what the hosts say.
+        assert!(
+            port.rx_packets >= 2015 && port.tx_packets >= 2015,
+            "{port:?}"
+        );
+        assert!(port.tx_bytes > 2000 * 1042, "{port:?}");
+    }
+    let transmitted: u64 = stats.ports.iter().map(|p| p.tx_packets).sum();
+    assert_eq!(stats.transmitted, transmitted);
+    let received: u64 = stats.ports.iter().map(|p| p.rx_packets).sum();
+    assert_eq!(stats.received, received);
+    drop(echo);
+    idle_costs_nothing(workers);
+}
+
+/// A port that goes down, and one whose interface is deleted and made again.
+fn comes_back(namespaces: &Namespaces, switch: &Switch, plane: &DataPlane) {
+    let echo = Echo::start(namespaces.host(2));
+    let client = client(namespaces);
+    let switch_ns = namespaces.switch();
+    let reaches = |state: LinkState| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while plane.snapshot().ports[1].link != state {
+            assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let works = || {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while round_trip(&client, 100).is_err() {
+            assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+        }
+        assert_eq!(round_trip(&client, XDP_MTU - 28), Ok(()));
+    };
+    ip(&format!("-n {switch_ns} link set p2 down"));
+    reaches(LinkState::Down);
+    for _ in 0..2 {
+        assert!(round_trip(&client, 100).is_err());
+    }
+    let down = plane.snapshot().ports[1].tx_port_down;
+    assert!(down >= 2, "{:?}", plane.snapshot());
+    ip(&format!("-n {switch_ns} link set p2 up"));
+    reaches(LinkState::Up);
+    // Late packets may come first.
+    std::thread::sleep(Duration::from_millis(100));
+    let mut buffer = vec![0; 1 << 16];
+    client.set_nonblocking(true).unwrap();
+    while client.recv(&mut buffer).is_ok() {}
+    client.set_nonblocking(false).unwrap();
+    works();
+
+    ip(&format!("-n {switch_ns} link del p2"));
+    reaches(LinkState::Gone);
+    assert!(round_trip(&client, 100).is_err());
+    assert!(plane.snapshot().ports[1].tx_port_down > down);
+    assert!(switch.is_port_up(1));
+    namespaces.join(2);
+    reaches(LinkState::Up);
+    works();
+    assert!(plane.snapshot().ports[1].reopened >= 1);
+    drop(echo);
+}
+
+/// What cannot work is refused, and the sentence says what does.
+#[test]
+fn xdp_refusals_say_what_to_do() {
+    if let Some(why) = obstacle() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let _alone = alone();
+    let namespaces = Namespaces::new("r", XDP_MTU + 1);
+    let error = start(&namespaces, &loaded(), 1).unwrap_err();
+    assert!(error.contains("3818") && error.contains("3819"), "{error}");
+    assert!(error.contains("`-i 1@p1`"), "{error}");
+
+    let switch_ns = namespaces.switch();
+    ip(&format!("-n {switch_ns} link set p1 mtu 1500"));
+    ip(&format!("-n {switch_ns} link set p2 mtu 1500"));
+    if let Err(why) = run(&format!("ip netns exec {switch_ns} ethtool -L p1 rx 2")) {
+        println!("SKIPPED in part: no second queue: {why}");
+        return;
+    }
+    let error = start(&namespaces, &loaded(), 1).unwrap_err();
+    assert!(
+        error.contains("has 2") && error.contains("ethtool -L"),
+        "{error}"
+    );
+}
