@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
-//! or a part: `inserts` of all targets, `tables` or `lookups` for softswitch's
-//! tables in memory.
+//! or a part: `links` or `inserts` of all targets, `tables` or `lookups` for
+//! softswitch's tables in memory.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -36,6 +36,15 @@ fn main() -> Result<()> {
                 match missing(target) {
                     Some(reason) => println!("SKIPPED {target}: {reason}"),
                     None => println!("{target}: {}", inserts::measure(target)?),
+                }
+            }
+            return Ok(());
+        }
+        Some("links") => {
+            for target in Target::ALL {
+                match missing(target) {
+                    Some(reason) => println!("SKIPPED {target}: {reason}"),
+                    None => println!("{target}: {}", links(target)?),
                 }
             }
             return Ok(());
@@ -88,14 +97,18 @@ fn missing(target: Target) -> Option<String> {
 
 fn measure(target: Target) -> Result<Value> {
     println!("measuring {target} ({})", target.program()?.display());
-    let mut lengths = Map::new();
-    for length in traffic::LENGTHS {
-        let measured = links::measure(target, length)?;
-        lengths.insert(length.to_string(), measured);
-    }
     Ok(json!({
         "program": target.program()?,
-        "frames": lengths,
+        "frames": links(target)?,
         "inserts": inserts::measure(target)?,
     }))
+}
+
+/// Packets through ports, by the length of their frames.
+fn links(target: Target) -> Result<Value> {
+    let mut lengths = Map::new();
+    for length in traffic::LENGTHS {
+        lengths.insert(length.to_string(), links::measure(target, length)?);
+    }
+    Ok(Value::Object(lengths))
 }
