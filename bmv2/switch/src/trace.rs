@@ -55,7 +55,7 @@ pub enum TraceEvent {
     },
     /// A condition was evaluated.
     Condition {
-        /// Its name.
+        /// Its text in the program where the document has it, and its name.
         name: String,
         /// The result.
         value: bool,

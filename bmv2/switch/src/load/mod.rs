@@ -369,6 +369,8 @@ pub(crate) struct Conditional {
     pub(crate) expression: Json,
     pub(crate) true_next: Option<String>,
     pub(crate) false_next: Option<String>,
+    #[serde(default)]
+    pub(crate) source_info: Option<SourceInfo>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -67,7 +67,12 @@ impl Builder<'_, '_> {
                 no: names.next(&place, c.false_next.as_deref())?,
             };
             self.nodes.push(node);
-            self.node_names.push(c.name.clone());
+            // p4c names conditions `node_7`; people know them by their source.
+            let source = c.source_info.as_ref().map(|s| s.source_fragment.as_str());
+            self.node_names.push(match source {
+                Some(text) if !text.is_empty() => format!("{text} ({})", c.name),
+                _ => c.name.clone(),
+            });
         }
         for c in &p.action_calls {
             let place = format!("action call {:?}", c.name);

@@ -24,6 +24,10 @@ fn the_path_of_a_packet_is_printed() {
     );
     let (code, stdout, stderr) = trace(&entries, &["--packet", FRAME]);
     assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(
+        stdout.contains("hdr.packet_out.isValid() (node_"),
+        "{stdout}"
+    );
     // What p4c makes of `if (isValid())` and of locals has names of its own.
     let shown: Vec<_> = stdout
         .lines()
