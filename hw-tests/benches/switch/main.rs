@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
-//! or a part: `links` or `inserts` of all targets, `tables` or `lookups` for
-//! softswitch's tables in memory.
+//! or a part: `links` or `inserts` of all targets, `memory` for softswitch's
+//! pipeline and `tables` or `lookups` for its tables in memory.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -47,6 +47,10 @@ fn main() -> Result<()> {
                     None => println!("{target}: {}", links(target)?),
                 }
             }
+            return Ok(());
+        }
+        Some("memory") => {
+            println!("{}", memory::measure()?);
             return Ok(());
         }
         Some("lookups") => return lookups::measure().map(|_| ()),
