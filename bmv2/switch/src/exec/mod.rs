@@ -11,7 +11,7 @@ mod table;
 use std::cell::Cell;
 
 use crate::counters::{CounterArray, Pending};
-use crate::ir::bits::{Loc, store64};
+use crate::ir::bits::{Loc, store_word, store64};
 use crate::ir::expr::View;
 use crate::ir::{Field, FieldKind, HeaderId, Ir, StackId};
 use crate::meters::MeterArray;
@@ -74,9 +74,8 @@ pub(crate) struct State {
     pub(crate) parser_error: u32,
     pub(crate) checksum_error: bool,
     pub(crate) rng: u64,
-    /// The key of the table being looked up, and room for masking it.
+    /// The key of the table being looked up.
     key: Vec<u64>,
-    scratch: Vec<u64>,
     buffer: Vec<u8>,
 }
 
@@ -91,7 +90,6 @@ impl State {
             next: vec![0; ir.stacks.len() + ir.union_stacks.len()],
             params: vec![0; ir.actions.iter().map(|a| a.words).max().unwrap_or(0)],
             key: vec![0; words],
-            scratch: vec![0; words],
             rng: seed | 1,
             ..Self::default()
         };
@@ -260,16 +258,25 @@ impl State {
     }
 
     /// Sets a field of standard metadata.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, loc: Loc, value: u64) {
+        if loc.alone {
+            store_word(&mut self.image, loc, value);
+        } else {
+            self.set_part(loc, value);
+        }
+    }
+
+    #[inline(never)]
+    fn set_part(&mut self, loc: Loc, value: u64) {
         store64(&mut self.image, loc, value);
     }
 
     /// Sets a field of standard metadata that the program may lack.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_optional(&mut self, loc: Option<Loc>, value: u64) {
         if let Some(loc) = loc {
-            store64(&mut self.image, loc, value);
+            self.set(loc, value);
         }
     }
 

@@ -33,22 +33,18 @@ pub(super) fn apply<T: Tracer>(
     let slot = match code.keys.get(index) {
         Some(parts) if !parts.is_empty() => {
             let State {
-                image,
-                valid,
-                key,
-                scratch,
-                ..
+                image, valid, key, ..
             } = st;
             key.get_mut(..ir.layout.words).and_then(|key| {
                 build_key(parts, image, valid, key);
-                t.lookup(&ir.layout, key, scratch)
+                t.lookup(&ir.layout, key)
             })
         }
         _ => {
             let mut key = std::mem::take(&mut st.key);
             let slot = key.get_mut(..ir.layout.words).and_then(|key| {
                 ir.layout.build(st, key);
-                t.lookup(&ir.layout, key, &mut st.scratch)
+                t.lookup(&ir.layout, key)
             });
             st.key = key;
             slot

@@ -138,13 +138,18 @@ pub(crate) fn load128(image: &[u8], loc: Loc) -> u128 {
     (load!(image, loc.byte as usize, u128) >> loc.shift) & mask128(u32::from(loc.width))
 }
 
+/// Stores the low bits of a value into a field that has its word to itself.
+#[inline(always)]
+pub(crate) fn store_word(image: &mut [u8], loc: Loc, value: u64) {
+    store!(image, loc.byte as usize, u64, value & low_mask(loc.width));
+}
+
 /// Stores the low bits of a value into a field, leaving its neighbours alone.
 #[inline(always)]
 pub(crate) fn store64(image: &mut [u8], loc: Loc, value: u64) {
     let byte = loc.byte as usize;
     if loc.alone {
-        store!(image, byte, u64, value & low_mask(loc.width));
-        return;
+        return store_word(image, loc, value);
     }
     let mask = mask64(u32::from(loc.width));
     macro_rules! put {

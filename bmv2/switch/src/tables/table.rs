@@ -165,12 +165,7 @@ impl Table {
 
     /// The slot that the packet's key matches.
     #[inline]
-    pub(crate) fn lookup(
-        &self,
-        layout: &KeyLayout,
-        key: &[u64],
-        _scratch: &mut [u64],
-    ) -> Option<u32> {
+    pub(crate) fn lookup(&self, layout: &KeyLayout, key: &[u64]) -> Option<u32> {
         if self.slab.len() == 0 {
             return None;
         }
