@@ -19,15 +19,23 @@ fn start(
     switch: &Arc<Switch>,
     workers: usize,
 ) -> Result<DataPlane, String> {
+    let config = DataPlaneConfig {
+        workers,
+        ..DataPlaneConfig::default()
+    };
+    start_with(namespaces, switch, config)
+}
+
+fn start_with(
+    namespaces: &Namespaces,
+    switch: &Arc<Switch>,
+    config: DataPlaneConfig,
+) -> Result<DataPlane, String> {
     for host in HOSTS {
         forward([2, 0, 0, 0, 0, host as u8], host, switch);
     }
     let switch = Arc::clone(switch);
     within(namespaces.switch(), move || {
-        let config = DataPlaneConfig {
-            workers,
-            ..DataPlaneConfig::default()
-        };
         DataPlane::start(&switch, Clock::start(), specs(), config, None)
             .map_err(|error| error.to_string())
     })
@@ -137,6 +145,74 @@ fn comes_back(namespaces: &Namespaces, switch: &Switch, plane: &DataPlane) {
     works();
     assert!(plane.snapshot().ports[1].reopened >= 1);
     drop(echo);
+}
+
+/// While no worker takes packets, the ring takes as many as it has frames for;
+/// the others are counted as missed. None is lost without a count.
+#[test]
+fn xdp_losses_are_counted() {
+    const SENT: u64 = 5000;
+    const FRAMES: u64 = 64;
+    if let Some(why) = obstacle() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let _alone = alone();
+    let namespaces = Namespaces::new("l", XDP_MTU);
+    let switch = loaded();
+    let config = DataPlaneConfig {
+        ring_frames: FRAMES as usize,
+        ..DataPlaneConfig::default()
+    };
+    let plane = match start_with(&namespaces, &switch, config) {
+        Err(error) if error.contains("AF_XDP") && !error.contains("is in use") => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+        other => other.unwrap(),
+    };
+    let tap = Tap::start(&namespaces, 1);
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.resize(1000, 0x5a);
+    let pause = plane.pause();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for _ in 0..SENT {
+        while tap.port.send(frame.clone()).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    while plane.snapshot().ports[0].rx_missed < SENT - 2 * FRAMES {
+        assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop(pause);
+    let arrived = || {
+        let port = &plane.snapshot().ports[0];
+        port.rx_packets + port.rx_missed
+    };
+    while arrived() < SENT {
+        assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let stats = plane.snapshot();
+    let [first, second] = &stats.ports[..] else {
+        panic!("{stats:?}");
+    };
+    // The hosts say a few things of their own.
+    let total = first.rx_packets + first.rx_missed;
+    assert!((SENT..SENT + 50).contains(&total), "{stats:?}");
+    // What was in the ring, and what a worker had taken before it waited.
+    let processed = FRAMES..=2 * FRAMES + 50;
+    assert!(processed.contains(&first.rx_packets), "{stats:?}");
+    assert_eq!(second.tx_dropped, 0, "{stats:?}");
+    // All frames are in use again: one by one, all come through.
+    for sent in 1..=10 * FRAMES {
+        tap.port.send(frame.clone()).unwrap();
+        while plane.snapshot().ports[1].tx_packets < second.tx_packets + sent {
+            assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+        }
+    }
 }
 
 /// What cannot work is refused, and the sentence says what does.
