@@ -5,6 +5,7 @@
 //! [`PacketInSink`] of the data plane and needs to know the data plane for
 //! packets from the controller: [`P4RuntimeServer::attach`].
 
+mod account;
 mod arbitration;
 mod binding;
 mod data;

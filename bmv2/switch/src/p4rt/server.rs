@@ -7,14 +7,13 @@ use arc_swap::ArcSwapOption;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::status::with_update_errors;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use super::arbitration::{Arbitration, StreamId, election_id, role_name};
 use super::digest::Digests;
-use super::fault::{Fault, Outcome, error_of};
+use super::fault::{Fault, Outcome};
 use super::pipeline::verify;
 use super::reconcile;
 use super::replication::Replication;
@@ -170,13 +169,7 @@ impl Server {
             }
             Err(_) => return Err(Status::invalid_argument("the atomicity is unknown")),
         };
-        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        if failed == 0 {
-            return Ok(());
-        }
-        let errors: Vec<_> = outcomes.iter().map(error_of).collect();
-        let message = format!("{failed} of {} updates failed", errors.len());
-        Err(with_update_errors(message, &errors))
+        super::account::status_of("updates", &outcomes).map_or(Ok(()), Err)
     }
 
     pub(super) fn set_pipeline(

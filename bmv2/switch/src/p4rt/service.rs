@@ -10,7 +10,6 @@ use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Incoming;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Reply;
-use p4runtime_proto::status::with_update_errors;
 use parking_lot::RwLockReadGuard;
 use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
@@ -18,8 +17,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::Mode;
+use super::account;
 use super::arbitration::StreamId;
-use super::fault::{Fault, Outcome, error_of};
+use super::fault::{Fault, Outcome};
 use super::read;
 use super::server::{Control, Server, no_pipeline};
 use super::streams::Opened;
@@ -282,11 +282,8 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
         }
         return;
     }
-    let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-    if failed > 0 {
-        let errors: Vec<_> = outcomes.iter().map(error_of).collect();
-        let message = format!("{failed} of {} queries failed", errors.len());
-        let _ = sender.blocking_send(Err(with_update_errors(message, &errors)));
+    if let Some(status) = account::status_of("queries", &outcomes) {
+        let _ = sender.blocking_send(Err(status));
     }
 }
 

@@ -6,6 +6,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
 use prost_types::Any;
 use tonic::Code;
 
@@ -26,15 +27,45 @@ async fn a_message_that_is_too_long_is_refused() {
     assert_eq!(c.read_entries(all).await, []);
 }
 
+/// tonic's client takes 16 KiB of trailers unless told otherwise, and ends its
+/// connection over four times as much; its controller would be primary no more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_batch_of_failures_harms_nobody() {
+async fn a_batch_of_failures_leaves_the_connection_alone() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
-    // All but the first fail. Their account may be longer than what a client
-    // takes as metadata, which it then tells in its own way.
-    let updates = vec![entry::insert(l2(7, 2)); 50_000];
-    c.write(updates).await.unwrap_err();
+    let updates = vec![entry::insert(l2(7, 2)); 1000];
+    for _ in 0..20 {
+        c.write(updates.clone()).await.unwrap_err();
+        assert_eq!(c.read_entries(l2(7, 2)).await.len(), 1);
+    }
+    // Its stream would have ended with the connection.
+    assert!(c.is_silent(std::time::Duration::from_millis(100)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_batch_of_failures_harms_nobody() {
+    const COUNT: usize = 50_000;
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let mut other = bed.primary(2).await;
+    assert_eq!(c.arbitration().await.1, Some(2));
+    // All but the first fail. A client that takes long trailers learns of each.
+    let endpoint = tonic::transport::Endpoint::new(format!("http://{}", bed.address)).unwrap();
+    let endpoint = endpoint.http2_max_header_list_size(4 << 20);
+    other.client = P4RuntimeClient::new(endpoint.connect().await.unwrap());
+    let updates = vec![entry::insert(l2(7, 2)); COUNT];
+    let codes = other
+        .codes(updates.clone(), Atomicity::ContinueOnError)
+        .await;
+    assert_eq!(codes[0], Code::Ok);
+    assert_eq!(codes[1..], vec![Code::AlreadyExists; COUNT - 1]);
+    // Another may end its own connection over it, but nobody else's.
+    let mut third = bed.client().await;
+    third.write(other.request(updates)).await.unwrap_err();
     assert_eq!(c.read_entries(l2(7, 2)).await.len(), 1);
+    assert_eq!(other.read_entries(l2(7, 2)).await.len(), 1);
+    let wait = std::time::Duration::from_millis(100);
+    assert!(c.is_silent(wait).await && other.is_silent(wait).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
