@@ -7,6 +7,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
+use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::{TableEntry, Update};
 
 use super::side::Kind;
@@ -203,8 +204,18 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
-        id: "table-full",
-        applies: |seen| seen.differing("RESOURCE_EXHAUSTED", &["UNKNOWN"]),
+        id: "one-shot-into-full-table",
+        applies: |seen| seen.differing("UNKNOWN", &["INTERNAL"]) && seen.entries().any(is_one_shot),
+    },
+    Known {
+        id: "profile-full",
+        applies: |seen| {
+            seen.differing("RESOURCE_EXHAUSTED", &["OK", "UNKNOWN", "INTERNAL"])
+                && (seen.entries().any(is_one_shot)
+                    || seen
+                        .entities()
+                        .any(|e| matches!(e, Entity::ActionProfileMember(_))))
+        },
     },
     Known {
         id: "table-left-out",
@@ -333,6 +344,11 @@ fn without_full(entity: &str) -> String {
     }
     kept.push_str(rest);
     kept
+}
+
+fn is_one_shot(entry: &TableEntry) -> bool {
+    let action = entry.action.as_ref().and_then(|a| a.r#type.as_ref());
+    matches!(action, Some(ActionType::ActionProfileActionSet(_)))
 }
 
 fn has_empty_value(entry: &TableEntry) -> bool {

@@ -11,7 +11,7 @@ use super::super::binding::Binding;
 use super::super::fault::Outcome;
 use super::super::rollback::aborted;
 use super::super::target::Target;
-use super::Batch;
+use super::{Batch, refusal};
 use crate::Timestamp;
 
 /// Whether updates only add, change or remove entries that name their action:
@@ -56,7 +56,8 @@ pub(in super::super) fn execute_atomic(
         Ok(()) => batch.outcomes,
         Err(failed) => {
             let position = batch.owners.get(failed.at).copied().unwrap_or(0);
-            aborted(total, position, &failed.error.into())
+            let fault = refusal(batch.target.mode, failed.error);
+            aborted(total, position, &fault)
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
+use tonic::Code;
 
 use super::Mode;
 use super::binding::{Binding, TableBinding};
@@ -16,7 +17,8 @@ use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::target::{Marks, Target};
 use crate::{
-    CounterTarget, CounterValue, EntryAction, EntryKey, MeterTarget, TableEntry, TableOp, Timestamp,
+    CounterTarget, CounterValue, EntryAction, EntryKey, MeterTarget, TableEntry, TableError,
+    TableOp, Timestamp,
 };
 
 pub(super) use atomic::{execute_atomic, is_plain};
@@ -75,7 +77,7 @@ impl Batch<'_> {
         let owners = std::mem::take(&mut self.owners);
         for (owner, result) in owners.iter().zip(results) {
             if let Err(error) = result {
-                self.fail(*owner, error.into());
+                self.fail(*owner, refusal(self.target.mode, error));
             }
         }
         self.owners = owners;
@@ -430,6 +432,14 @@ impl Batch<'_> {
         let config = self.target.switch.config();
         let profiles = Arc::make_mut(&mut self.target.profiles);
         let mut prepared = profiles.prepare_one_shot(config, profile, table, &set)?;
+        // Its members might not fit the profile; that it is there tells more.
+        let present = || self.target.switch.get_entry(table.core, &key, self.now);
+        if kind == UpdateType::Insert && present().is_ok() {
+            return Err(Fault::new(
+                Code::AlreadyExists,
+                format!("table {}: an entry with this key exists", table.name),
+            ));
+        }
         let ops = std::mem::take(&mut prepared.ops);
         let stored = self
             .apply_now(&ops)
@@ -467,6 +477,17 @@ impl Batch<'_> {
         let ops = Arc::make_mut(&mut self.target.profiles).release_one_shot(profile, former);
         self.apply_now(&ops)
     }
+}
+
+/// Why the switch refused an operation on a table. For an entry that a full
+/// table has no room for, bmv2 has another code.
+fn refusal(mode: Mode, error: TableError) -> Fault {
+    let full = matches!(error, TableError::Full { .. });
+    let mut fault = Fault::from(error);
+    if full && mode == Mode::Compat {
+        fault.code = Code::Unknown;
+    }
+    fault
 }
 
 fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
