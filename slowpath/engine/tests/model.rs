@@ -88,6 +88,8 @@ struct World {
 }
 
 const HOLD: u32 = 4;
+/// Ports come in blocks of so many; there is room for two blocks.
+const BLOCK: u32 = 512;
 
 fn config() -> SnapshotSpec {
     let mut s = offloading(spec(3), 3);
@@ -122,7 +124,7 @@ impl World {
         Self {
             rig: Rig::with_config(config(), |c| {
                 // Few ports, so that they come round often.
-                c.max_records = 2 * 512;
+                c.max_records = 2 * BLOCK;
                 c.workers = 16;
                 c.resend_ms = 1_000;
                 c.offload_max_ms = 60_000;
@@ -215,11 +217,15 @@ impl World {
             .filter(|e| matches!(e, Effect::Closed(_)))
             .copied()
             .collect();
+        let mut replaced = None;
         for e in closed {
             let Effect::Closed(c) = e else { continue };
             let k = ((c.flow.client, c.flow.client_port), c.flow.protocol);
             let path = self.live.remove(&k).unwrap();
             self.ended.insert((path.local, k.1), self.rig.now);
+            if k == key {
+                replaced = Some(path);
+            }
         }
         self.rig.effects.retain(|e| !matches!(e, Effect::Closed(_)));
         match v {
@@ -237,7 +243,16 @@ impl World {
                     None => {
                         let opens = p == Protocol::Udp || flags == SYN;
                         assert!(opens, "opened by something else than a SYN");
-                        if let Some(at) = self.ended.get(&(local, p)) {
+                        if replaced == Some(path) {
+                            // The same client to the same server by the same
+                            // port, as in RFC 6191: only for want of another.
+                            let mut all = self.rig.engine.port_use();
+                            let used = all.find(|u| u.protocol == p).map_or(0, |u| u.in_use);
+                            assert!(
+                                used > 0 && used % BLOCK == 0,
+                                "{used} used: there were ports that had rested"
+                            );
+                        } else if let Some(at) = self.ended.get(&(local, p)) {
                             assert!(
                                 self.rig.now >= at + HOLD,
                                 "a port that has not rested was used again"
@@ -486,6 +501,27 @@ impl World {
         assert!(self.live.is_empty() && self.switch.is_empty());
         assert_eq!(self.rig.engine.counters().unaccounted(), 0);
     }
+}
+
+/// With all ports in use or resting, a client comes back on the tuple of a
+/// connection that it has reset.
+#[test]
+fn without_a_free_port_a_client_gets_its_own_again() {
+    let mut w = World::new();
+    let key = ((CLIENT, 7002), Protocol::Tcp);
+    // One block is UDP's, the other TCP's.
+    w.run(&Op::Client(0, true, 0));
+    w.run(&Op::Client(2, false, 1));
+    w.run(&Op::Server(2, false, 0));
+    let first = w.live[&key];
+    // RST: the session is closing.
+    w.run(&Op::Client(2, false, 7));
+    w.run(&Op::Flood(255));
+    w.run(&Op::Flood(255));
+    w.run(&Op::Flood(1));
+    w.run(&Op::Client(2, false, 1));
+    assert_eq!(w.live.get(&key), Some(&first));
+    w.wind_down();
 }
 
 proptest! {
