@@ -246,6 +246,7 @@ pub const KNOWN: &[Known] = &[
                     .all(|e| rest.any(|ours| ours == e));
             concerned
                 && (seen.differing("OK", &["UNKNOWN", "NOT_FOUND"])
+                    || seen.differing("OUT_OF_RANGE", &["UNKNOWN"])
                     || more && seen.ours.status == seen.theirs.status)
         },
     },
@@ -588,6 +589,10 @@ mod tests {
         assert_eq!(judge(1, "OK", "INTERNAL"), Some("masked-exact-key"));
         assert_eq!(judge(2, "OK", "INTERNAL"), None);
         assert_eq!(judge(2, "OK", "UNKNOWN"), Some("key-without-width"));
+        assert_eq!(
+            judge(2, "OUT_OF_RANGE", "UNKNOWN"),
+            Some("key-without-width")
+        );
         assert_eq!(judge(3, "NOT_FOUND", "UNKNOWN"), Some("table-left-out"));
         assert_eq!(judge(1, "NOT_FOUND", "UNKNOWN"), None);
         assert_eq!(judge(0, "OK", "UNKNOWN"), Some("table-left-out"));
