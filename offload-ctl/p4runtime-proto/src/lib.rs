@@ -13,6 +13,7 @@ pub mod entry;
 mod generated;
 pub mod p4info;
 pub mod status;
+pub mod text;
 pub mod write_text;
 
 pub use generated::{google, p4};

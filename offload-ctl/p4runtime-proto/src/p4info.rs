@@ -3,10 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, MessageDescriptor, prost};
-
-use crate::FILE_DESCRIPTOR_SET;
 use crate::p4::config::v1::P4Info;
+use crate::text::{self, TextError};
 
 const MESSAGE: &str = "p4.config.v1.P4Info";
 
@@ -21,19 +19,9 @@ pub enum P4InfoError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The text is not P4Info. A field that this schema does not know is named
-    /// here too.
-    #[error("this is not P4Info in protobuf text format: {0}")]
-    Text(#[from] prost_reflect::text_format::ParseError),
-    /// The schema inside this program could not be used.
-    #[error("the built-in P4Runtime schema is unusable: {0}")]
-    Schema(#[from] DescriptorError),
-    /// The schema inside this program has no P4Info.
-    #[error("the built-in P4Runtime schema has no message {MESSAGE}")]
-    NoMessage,
-    /// The schema and the generated code disagree.
-    #[error("the built-in P4Runtime schema does not fit the generated code: {0}")]
-    Mismatch(#[from] prost::DecodeError),
+    /// The text is not P4Info, or the schema inside this program is damaged.
+    #[error(transparent)]
+    Text(#[from] TextError),
 }
 
 /// Parses P4Info in text format.
@@ -41,8 +29,7 @@ pub enum P4InfoError {
 /// # Errors
 /// [`P4InfoError::Text`], with the place in the text.
 pub fn from_text(text: &str) -> Result<P4Info, P4InfoError> {
-    let message = DynamicMessage::parse_text_format(descriptor()?, text)?;
-    Ok(message.transcode_to()?)
+    Ok(text::read(MESSAGE, text)?)
 }
 
 /// Reads a file with P4Info in text format.
@@ -62,15 +49,7 @@ pub fn read(path: &Path) -> Result<P4Info, P4InfoError> {
 /// # Errors
 /// Only when the schema inside this program is damaged.
 pub fn to_text(p4info: &P4Info) -> Result<String, P4InfoError> {
-    let mut message = DynamicMessage::new(descriptor()?);
-    message.transcode_from(p4info)?;
-    Ok(message.to_text_format())
-}
-
-fn descriptor() -> Result<MessageDescriptor, P4InfoError> {
-    DescriptorPool::decode(FILE_DESCRIPTOR_SET)?
-        .get_message_by_name(MESSAGE)
-        .ok_or(P4InfoError::NoMessage)
+    Ok(text::write(MESSAGE, p4info)?)
 }
 
 #[cfg(test)]

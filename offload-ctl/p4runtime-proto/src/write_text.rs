@@ -1,40 +1,14 @@
 //! A WriteRequest in protobuf text format: entries kept in a file.
 
-use prost_reflect::{DescriptorError, DescriptorPool, DynamicMessage, prost};
-
-use crate::FILE_DESCRIPTOR_SET;
 use crate::p4::v1::WriteRequest;
-
-const MESSAGE: &str = "p4.v1.WriteRequest";
-
-/// Why a text could not be read as a WriteRequest.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteTextError {
-    /// The text is none. A field that this schema does not know is named here
-    /// too.
-    #[error("this is not a WriteRequest in protobuf text format: {0}")]
-    Text(#[from] prost_reflect::text_format::ParseError),
-    /// The schema inside this program could not be used.
-    #[error("the built-in P4Runtime schema is unusable: {0}")]
-    Schema(#[from] DescriptorError),
-    /// The schema inside this program has no WriteRequest.
-    #[error("the built-in P4Runtime schema has no message {MESSAGE}")]
-    NoMessage,
-    /// The schema and the generated code disagree.
-    #[error("the built-in P4Runtime schema does not fit the generated code: {0}")]
-    Mismatch(#[from] prost::DecodeError),
-}
+use crate::text::{self, TextError};
 
 /// Parses a WriteRequest in text format.
 ///
 /// # Errors
-/// [`WriteTextError::Text`], with the place in the text.
-pub fn from_text(text: &str) -> Result<WriteRequest, WriteTextError> {
-    let descriptor = DescriptorPool::decode(FILE_DESCRIPTOR_SET)?
-        .get_message_by_name(MESSAGE)
-        .ok_or(WriteTextError::NoMessage)?;
-    let message = DynamicMessage::parse_text_format(descriptor, text)?;
-    Ok(message.transcode_to()?)
+/// [`TextError::Text`], with the place in the text.
+pub fn from_text(text: &str) -> Result<WriteRequest, TextError> {
+    text::read("p4.v1.WriteRequest", text)
 }
 
 #[cfg(test)]
