@@ -9,6 +9,7 @@
 pub mod child;
 pub mod compiler;
 pub mod differential;
+mod each;
 pub mod load_suite;
 pub mod samples;
 pub mod stf_suite;

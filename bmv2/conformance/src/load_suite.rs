@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::compiler;
+use crate::each::each;
 use crate::samples;
 
 /// Programs of which p4c makes what bmv2 does not load either: keys that are
@@ -44,51 +44,34 @@ pub fn run(checkout: &Path, only: &str) -> Result<Report> {
         .filter(|(name, _)| name.contains(only))
         .collect();
     let folder = tempfile::tempdir().context("can't make a temporary folder")?;
-    let next = AtomicUsize::new(0);
     let report = Mutex::new(Report::default());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| -> Result<()> {
-        let worker = || -> Result<()> {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some((name, source)) = programs.get(index) else {
-                    return Ok(());
-                };
-                // Programs of one name may lie in different folders.
-                let own = folder.path().join(index.to_string());
-                std::fs::create_dir_all(&own)
-                    .with_context(|| format!("can't make {}", own.display()))?;
-                let result = match compiler::compile(source, &own, false)? {
-                    Ok(compiled) => {
-                        let json = std::fs::read(&compiled.json)
-                            .with_context(|| format!("can't read {}", compiled.json.display()))?;
-                        Ok(softswitch::Program::load(&json))
-                    }
-                    Err(said) => Err(said),
-                };
-                let Ok(mut report) = report.lock() else {
-                    return Ok(());
-                };
-                match result {
-                    Ok(Ok(_)) => report.loaded += 1,
-                    Ok(Err(reason)) => {
-                        let refused = if NOT_FOR_BMV2.contains(&name.as_str()) {
-                            &mut report.not_for_bmv2
-                        } else {
-                            &mut report.refused
-                        };
-                        refused.insert(name.clone(), reason.to_string());
-                    }
-                    Err(said) => {
-                        report.not_compiled.insert(name.clone(), said);
-                    }
-                }
+    each(&programs, |index, (name, source)| {
+        // Programs of one name may lie in different folders.
+        let own = folder.path().join(index.to_string());
+        std::fs::create_dir_all(&own).with_context(|| format!("can't make {}", own.display()))?;
+        let result = match compiler::compile(source, &own, false)? {
+            Ok(compiled) => {
+                let json = std::fs::read(&compiled.json)
+                    .with_context(|| format!("can't read {}", compiled.json.display()))?;
+                Ok(softswitch::Program::load(&json))
             }
+            Err(said) => Err(said),
         };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        for worker in workers {
-            if let Ok(result) = worker.join() {
-                result?;
+        let Ok(mut report) = report.lock() else {
+            return Ok(());
+        };
+        match result {
+            Ok(Ok(_)) => report.loaded += 1,
+            Ok(Err(reason)) => {
+                let refused = if NOT_FOR_BMV2.contains(&name.as_str()) {
+                    &mut report.not_for_bmv2
+                } else {
+                    &mut report.refused
+                };
+                refused.insert(name.clone(), reason.to_string());
+            }
+            Err(said) => {
+                report.not_compiled.insert(name.clone(), said);
             }
         }
         Ok(())

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +12,7 @@ use serde::Serialize;
 
 use crate::child;
 use crate::compiler;
+use crate::each::each;
 use crate::samples::{self, Sample};
 
 /// How long the packets of one test may take.
@@ -60,29 +60,13 @@ pub fn run(
         .filter(|sample| sample.name.contains(only))
         .collect();
     let folder = tempfile::tempdir().context("can't make a temporary folder")?;
-    let next = AtomicUsize::new(0);
     let tests = Mutex::new(BTreeMap::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| -> Result<()> {
-        let worker = || -> Result<()> {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(sample) = samples.get(index) else {
-                    return Ok(());
-                };
-                let own = folder.path().join(index.to_string());
-                let verdict = one(sample, &own, run_one)?;
-                progress(&sample.name, &verdict);
-                if let Ok(mut tests) = tests.lock() {
-                    tests.insert(sample.name.clone(), verdict);
-                }
-            }
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        for worker in workers {
-            if let Ok(result) = worker.join() {
-                result?;
-            }
+    each(&samples, |index, sample| {
+        let own = folder.path().join(index.to_string());
+        let verdict = one(sample, &own, run_one)?;
+        progress(&sample.name, &verdict);
+        if let Ok(mut tests) = tests.lock() {
+            tests.insert(sample.name.clone(), verdict);
         }
         Ok(())
     })?;
