@@ -148,6 +148,13 @@ impl State {
         }
     }
 
+    /// Metadata of a clone: zero but for the field list and what it is.
+    pub(crate) fn become_clone(&mut self, ir: &Ir, of: &Self, list: u32, instance_type: u64) {
+        self.reset_metadata(ir);
+        self.copy_fields(ir, list, of);
+        self.set(ir.standard.instance_type, instance_type);
+    }
+
     fn copy_field(&mut self, f: Field, from: &Self) {
         let (bit, width) = (f.bit as usize, f.width as usize);
         crate::ir::bits::copy_bits(&mut self.image, bit, &from.image, bit, width);

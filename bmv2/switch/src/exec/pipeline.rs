@@ -1,8 +1,8 @@
 //! Walking a pipeline's code.
 
 use super::{Env, State, action, changes, table};
-use crate::ir::bits::store64;
-use crate::ir::code::{Code, Combine, Op, Pc, TEMPS, load_word};
+use crate::ir::bits::{load_word, store64};
+use crate::ir::code::{Code, Combine, Op, Pc, TEMPS};
 use crate::program::Program;
 use crate::switch::DropReason;
 use crate::trace::{TraceEvent, Tracer};

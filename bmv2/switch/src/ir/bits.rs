@@ -88,11 +88,18 @@ pub(crate) const fn mask128(width: u32) -> u128 {
 macro_rules! load {
     ($image:expr, $byte:expr, $ty:ty) => {{
         const N: usize = size_of::<$ty>();
-        match $image.get($byte..).and_then(|s| s.first_chunk::<N>()) {
-            Some(bytes) => <$ty>::from_be_bytes(*bytes),
-            None => 0,
+        let mut word = [0; N];
+        if let Some(bytes) = $image.get($byte..$byte + N) {
+            word.copy_from_slice(bytes);
         }
+        <$ty>::from_be_bytes(word)
     }};
+}
+
+/// 8 bytes of the image; zero beyond it.
+#[inline(always)]
+pub(crate) fn load_word(image: &[u8], byte: u32) -> u64 {
+    load!(image, byte as usize, u64)
 }
 
 macro_rules! store {

@@ -5,7 +5,7 @@
 //! computed in an accumulator; what the accumulator can't do is left to the
 //! general evaluation of [`Num`], [`Cond`] and [`Prim`](super::Prim).
 
-use super::bits::Loc;
+use super::bits::{Loc, load_word};
 use super::expr::{Cond, Num};
 use super::{HeaderId, NodeId, ParamPlace};
 
@@ -47,17 +47,6 @@ impl Span {
     pub(crate) fn load(self, image: &[u8]) -> u64 {
         (load_word(image, self.byte) << (self.up % 64)) >> (self.down % 64)
     }
-}
-
-/// 8 bytes of the image.
-#[inline(always)]
-pub(crate) fn load_word(image: &[u8], byte: u32) -> u64 {
-    let at = byte as usize;
-    let mut word = [0; 8];
-    if let Some(bytes) = image.get(at..at + 8) {
-        word.copy_from_slice(bytes);
-    }
-    u64::from_be_bytes(word)
 }
 
 /// Bits of one of an action's parameter words: `(word << up) >> down`.

@@ -115,20 +115,8 @@ impl Opening<'_> {
             PortSpec::Tap { interface, .. } => {
                 let [input, output] = self.captures(port, &interface, &counters)?;
                 let (rx, tx) = tap::open(port, &interface, &counters)?;
-                if let Some(first) = self.workers.first_mut() {
-                    first.rx.push(RxEnd {
-                        port,
-                        queue: RxQueue::Tap(rx),
-                        capture: input,
-                    });
-                }
-                for ends in &mut self.workers {
-                    let end = TxEnd {
-                        queue: TxQueue::Tap(tx.clone()),
-                        capture: output.clone(),
-                    };
-                    ends.tx.push((port, end));
-                }
+                self.receive_by_one(port, RxQueue::Tap(rx), input);
+                self.send_by_all(port, || TxQueue::Tap(tx.clone()), &output);
             }
             PortSpec::Xdp { interface, .. } => {
                 let [input, output] = self.captures(port, &interface, &counters)?;
@@ -143,20 +131,8 @@ impl Opening<'_> {
                     sockets: Arc::clone(&books.sockets),
                     opened: Some(link),
                 });
-                if let Some(first) = self.workers.first_mut() {
-                    first.rx.push(RxEnd {
-                        port,
-                        queue: RxQueue::Xdp(rx),
-                        capture: input,
-                    });
-                }
-                for ends in &mut self.workers {
-                    let end = TxEnd {
-                        queue: TxQueue::Xdp(tx.clone()),
-                        capture: output.clone(),
-                    };
-                    ends.tx.push((port, end));
-                }
+                self.receive_by_one(port, RxQueue::Xdp(rx), input);
+                self.send_by_all(port, || TxQueue::Xdp(tx.clone()), &output);
             }
             PortSpec::Files { input, output, .. } => {
                 self.inputs.push(Input::open(port, &input, &counters)?);
@@ -186,6 +162,28 @@ impl Opening<'_> {
         }
         self.books.push(books);
         Ok(())
+    }
+
+    /// A port that one worker takes packets from.
+    fn receive_by_one(&mut self, port: u16, queue: RxQueue, capture: Option<Capture>) {
+        if let Some(first) = self.workers.first_mut() {
+            first.rx.push(RxEnd {
+                port,
+                queue,
+                capture,
+            });
+        }
+    }
+
+    /// A port that every worker sends to by a queue that they share.
+    fn send_by_all(&mut self, port: u16, queue: impl Fn() -> TxQueue, capture: &Option<Capture>) {
+        for ends in &mut self.workers {
+            let end = TxEnd {
+                queue: queue(),
+                capture: capture.clone(),
+            };
+            ends.tx.push((port, end));
+        }
     }
 
     /// The files for what comes in and what goes out, if they are wanted.

@@ -44,9 +44,7 @@ impl Run<'_, '_, '_> {
         copy.ingress_length = st.ingress_length;
         copy.set(env.ir.standard.ingress_port, u64::from(self.port));
         parse(&env, &mut copy, self.bytes(bytes), &mut Silent);
-        copy.reset_metadata(env.ir);
-        copy.copy_fields(env.ir, fields, st);
-        copy.set(env.ir.standard.instance_type, instance::INGRESS_CLONE);
+        copy.become_clone(env.ir, st, fields, instance::INGRESS_CLONE);
         self.replicate(&copy, bytes, replicas, cut, "clone", out, tr);
         self.work.spare.push(copy);
     }
@@ -65,12 +63,9 @@ impl Run<'_, '_, '_> {
         let Some((replicas, cut)) = replication.session(session) else {
             return;
         };
-        let env = self.env;
         let mut copy = self.fresh();
         copy.copy_from(st);
-        copy.reset_metadata(env.ir);
-        copy.copy_fields(env.ir, fields, st);
-        copy.set(env.ir.standard.instance_type, instance::EGRESS_CLONE);
+        copy.become_clone(self.env.ir, st, fields, instance::EGRESS_CLONE);
         self.replicate(&copy, bytes, replicas, cut, "clone", out, tr);
         self.work.spare.push(copy);
     }
