@@ -12,66 +12,44 @@
 //!
 //! While offload-ctl is away the workers go on, and the [`Book`] keeps what it
 //! has not acknowledged.
+//!
+//! This file holds the state and hands every message and event to its room:
+//!
+//! * `transport` opens the stream to offload-ctl, again and again; `stream` is
+//!   what is said on it.
+//! * `configuration`, `adoption` and `explain` are the three things that need
+//!   all workers' answers; offload itself is in the [`Book`].
+//! * `link` is one worker's end; `status` is the sum of what they report.
+//! * `run` is the loop around all of it.
 
+mod adoption;
+mod configuration;
+mod explain;
 mod link;
 mod run;
+mod status;
+mod stream;
 pub mod transport;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use offload_api::API_REVISION;
-use offload_api::v1::{
-    Adopted, CtlMessage, ExplainAnswer, ExplainQuery, FlowPair, Heartbeat, Hello, Install, Kill,
-    LdMessage, RejectReason, Remove, Snapshot, SnapshotAck, Welcome, adopted, ctl_message,
-    ld_message,
-};
+use offload_api::v1::{CtlMessage, Kill, LdMessage, Snapshot, adopted, ctl_message};
 
 use crate::book::{Book, Order};
 use crate::message::{Command, Event};
-use crate::snapshot;
 use crate::status::Status;
+
+use adoption::Adoption;
+use explain::Explaining;
+use stream::{HEARTBEAT, Stream};
 
 pub use link::{Link, RING, Rings, Wake};
 pub use run::{Shutdown, run};
 
-/// How long answers of workers to an ExplainQuery are waited for.
-const EXPLAIN_LIMIT: Duration = Duration::from_secs(1);
-/// Heartbeat interval until offload-ctl has named one.
-const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often workers are asked for reports.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-
-/// State of the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
-    Down,
-    /// Hello is out.
-    Greeting,
-    /// Welcome and Resync are done.
-    Attached,
-}
-
-/// State of taking over an earlier process's sessions.
-#[derive(Debug, Default)]
-struct Adoption {
-    /// Entries that wait for a configuration.
-    held: Vec<FlowPair>,
-    /// Entries with the workers.
-    pending: usize,
-    /// offload-ctl has named all.
-    complete: bool,
-    /// Workers hand out ports.
-    opened: bool,
-}
-
-#[derive(Debug)]
-struct Explaining {
-    since: Instant,
-    waiting: usize,
-    answer: Option<ExplainAnswer>,
-}
 
 /// Adds counters that workers do not know.
 pub type MoreCounters = Box<dyn Fn(&mut BTreeMap<String, u64>) + Send>;
@@ -162,44 +140,6 @@ impl Control {
         self.links.len() as u16
     }
 
-    // ------------------------------------------------------------ the stream
-
-    /// A stream is being opened: queues Hello.
-    pub fn up(&mut self) {
-        // Until the entries of earlier processes are taken over this process
-        // has no past worth knowing: a fresh id makes offload-ctl name them
-        // again, should an earlier stream have broken in between.
-        if !self.adoption.opened && self.connections > 0 {
-            self.boot_id = (self.random)();
-            self.adoption.complete = false;
-        }
-        self.connections += 1;
-        self.stream = Stream::Greeting;
-        self.outbox.clear();
-        self.adopted.clear();
-        self.say(ld_message::Message::Hello(Hello {
-            name: self.name.clone(),
-            boot_id: self.boot_id,
-            workers: self.workers().into(),
-            config_version: self.version,
-            api_revision: API_REVISION,
-            software: env!("CARGO_PKG_VERSION").to_owned(),
-        }));
-    }
-
-    /// The stream is gone.
-    pub fn down(&mut self, reason: &str) {
-        if self.stream != Stream::Down {
-            tracing::warn!(reason, "offload-ctl is away; forwarding goes on");
-        } else if self.trouble != reason {
-            tracing::warn!(reason, "cannot reach offload-ctl; trying again");
-        }
-        reason.clone_into(&mut self.trouble);
-        self.stream = Stream::Down;
-        self.outbox.clear();
-        self.adopted.clear();
-    }
-
     /// A message of offload-ctl.
     pub fn message(&mut self, message: CtlMessage, now: Instant) {
         use ctl_message::Message as M;
@@ -253,209 +193,11 @@ impl Control {
                 self.switch_up = m.up;
                 self.tell_all(|| Command::SwitchState { up: m.up });
             }
-            M::Adopt(m) => {
-                self.adoption.held.extend(m.flows);
-                self.adoption.complete |= m.done;
-                self.adopt();
-            }
+            M::Adopt(m) => self.named(m.flows, m.done),
             M::Explain(query) => self.explain(&query, now),
             M::Kill(kill) => self.kill(kill),
         }
         self.deliver();
-    }
-
-    fn welcome(&mut self, welcome: &Welcome, now: Instant) {
-        if welcome.api_revision != API_REVISION {
-            tracing::error!(
-                ours = API_REVISION,
-                theirs = welcome.api_revision,
-                "offload-ctl speaks another revision of offload.v1: upgrade the older of the two"
-            );
-        }
-        tracing::info!(new_boot = welcome.new_boot, "attached to offload-ctl");
-        if welcome.heartbeat_ms > 0 {
-            self.heartbeat = Duration::from_millis(welcome.heartbeat_ms.into());
-        }
-        self.next_heartbeat = now;
-        self.trouble.clear();
-        self.stream = Stream::Attached;
-        for resync in self.book.resync() {
-            self.say(ld_message::Message::Resync(resync));
-        }
-        if !welcome.new_boot {
-            self.adoption.complete = true;
-            self.adopt();
-        }
-    }
-
-    fn say(&mut self, message: ld_message::Message) {
-        self.outbox.push_back(LdMessage {
-            message: Some(message),
-        });
-    }
-
-    /// Whether [`Control::next_message`] has something.
-    #[must_use]
-    pub fn has_output(&self) -> bool {
-        match self.stream {
-            Stream::Down => false,
-            Stream::Greeting => !self.outbox.is_empty(),
-            Stream::Attached => {
-                !self.outbox.is_empty() || !self.adopted.is_empty() || self.book.has_output()
-            }
-        }
-    }
-
-    /// The next message for offload-ctl. What has gathered since the last one
-    /// goes together, so batches grow with the load and nobody waits for more.
-    pub fn next_message(&mut self, now: Instant) -> Option<LdMessage> {
-        if self.stream == Stream::Down {
-            return None;
-        }
-        if let Some(message) = self.outbox.pop_front() {
-            return Some(message);
-        }
-        if self.stream != Stream::Attached {
-            return None;
-        }
-        let message = if !self.adopted.is_empty() {
-            let n = self.adopted.len().min(crate::book::BATCH);
-            ld_message::Message::Adopted(Adopted {
-                sessions: self.adopted.drain(..n).collect(),
-            })
-        } else if let Some((session_ids, reason)) = self.book.take_removes() {
-            ld_message::Message::Remove(Remove {
-                session_ids,
-                reason: reason.into(),
-            })
-        } else {
-            let flows = self.book.take_installs(now);
-            if flows.is_empty() {
-                return None;
-            }
-            ld_message::Message::Install(Install { flows })
-        };
-        Some(LdMessage {
-            message: Some(message),
-        })
-    }
-
-    // --------------------------------------------------------- configuration
-
-    fn configure(&mut self, snapshot: Snapshot) {
-        let version = snapshot.version;
-        if self.snapshot.as_ref() == Some(&snapshot) {
-            if self.configuring == 0 {
-                self.acknowledge(version, String::new());
-            }
-            return;
-        }
-        match snapshot::build(&snapshot) {
-            Ok(config) => {
-                tracing::info!(
-                    version,
-                    vips = snapshot.vips.len(),
-                    locals = snapshot.locals.len(),
-                    "new configuration"
-                );
-                let config = Arc::new(config);
-                self.tell_all(|| Command::Configure(Arc::clone(&config)));
-                self.configuring = self.links.len();
-                self.snapshot = Some(snapshot);
-                // A worker sees its commands in order: the configuration first.
-                self.adopt();
-            }
-            Err(error) => {
-                tracing::error!(version, %error, "the configuration is refused");
-                self.acknowledge(version, error.to_string());
-            }
-        }
-    }
-
-    fn acknowledge(&mut self, version: u64, error: String) {
-        if self.stream == Stream::Attached || self.stream == Stream::Greeting {
-            self.say(ld_message::Message::SnapshotAck(SnapshotAck {
-                version,
-                error,
-            }));
-        }
-    }
-
-    fn adopt(&mut self) {
-        if self.snapshot.is_none() {
-            return;
-        }
-        let workers = self.links.len();
-        for flow in std::mem::take(&mut self.adoption.held) {
-            // The local port says which worker gets the replies.
-            let worker = (flow.local_port as usize & usize::from(crate::tunnel::SHARD_MASK))
-                % workers.max(1);
-            if let Some(link) = self.links.get_mut(worker) {
-                link.send(Command::Adopt(Box::new(flow)));
-                self.adoption.pending += 1;
-            }
-        }
-        self.open_if_ready();
-    }
-
-    fn open_if_ready(&mut self) {
-        let a = &mut self.adoption;
-        if !a.opened && a.complete && a.pending == 0 && self.snapshot.is_some() {
-            a.opened = true;
-            tracing::info!(adopted = self.book.counts().adopted, "ready for packets");
-            self.tell_all(|| Command::Open);
-        }
-    }
-
-    // ---------------------------------------------------------------- people
-
-    fn explain(&mut self, query: &ExplainQuery, now: Instant) {
-        let query_id = query.query_id;
-        let tuple = query.tuple.unwrap_or_default();
-        self.explaining.insert(
-            query_id,
-            Explaining {
-                since: now,
-                waiting: self.links.len(),
-                answer: None,
-            },
-        );
-        self.tell_all(|| Command::Explain { query_id, tuple });
-    }
-
-    fn explained(&mut self, answer: ExplainAnswer) {
-        let query_id = answer.query_id;
-        let Some(explaining) = self.explaining.get_mut(&query_id) else {
-            return;
-        };
-        explaining.waiting = explaining.waiting.saturating_sub(1);
-        match &mut explaining.answer {
-            Some(known) if known.found => {}
-            // Nobody knows it so far: what each worker would do with it.
-            Some(known) if !answer.found => known.facts.extend(answer.facts),
-            _ => explaining.answer = Some(answer),
-        }
-        if explaining.waiting == 0 {
-            self.answer(query_id);
-        }
-    }
-
-    fn answer(&mut self, query_id: u64) {
-        let Some(explaining) = self.explaining.remove(&query_id) else {
-            return;
-        };
-        let mut answer = explaining.answer.unwrap_or_default();
-        answer.query_id = query_id;
-        if explaining.waiting > 0 {
-            answer.facts.push(format!(
-                "{} of {} workers did not answer in time",
-                explaining.waiting,
-                self.links.len()
-            ));
-        }
-        if self.stream == Stream::Attached {
-            self.say(ld_message::Message::Explain(answer));
-        }
     }
 
     fn kill(&mut self, kill: Kill) {
@@ -471,8 +213,6 @@ impl Control {
         tracing::info!(vip_id, server_id, "ending sessions");
         self.tell_all(|| Command::Kill { vip_id, server_id });
     }
-
-    // --------------------------------------------------------------- workers
 
     /// Takes the workers' events; says whether there were any.
     pub fn take_events(&mut self, now: Instant) -> bool {
@@ -494,52 +234,13 @@ impl Control {
 
     fn event(&mut self, worker: u16, event: Event, now: Instant) {
         match event {
-            Event::Configured { version } => {
-                let latest = self.snapshot.as_ref().map(|s| s.version);
-                // Acknowledgements of a snapshot that was replaced meanwhile
-                // do not count.
-                if latest == Some(version) {
-                    self.configuring = self.configuring.saturating_sub(1);
-                    if self.configuring == 0 {
-                        self.version = version;
-                        self.acknowledge(version, String::new());
-                    }
-                }
-            }
+            Event::Configured { version } => self.configured(version),
             Event::Install(flow) => self.book.request(worker, flow, &mut self.orders),
             Event::Remove { session_id, reason } => {
                 self.book
                     .remove(worker, session_id, reason, &mut self.orders);
             }
-            Event::Adopted { flow, result } => {
-                self.adoption.pending = self.adoption.pending.saturating_sub(1);
-                let adopt_id = flow.session_id;
-                // A second Adopt of the same entries finds their port taken: by
-                // the session that the first one made.
-                let result = result.or_else(|why| self.book.find(&flow).ok_or(why));
-                let (session_id, refused) = match result {
-                    Ok(session_id) => {
-                        let flow = FlowPair {
-                            session_id,
-                            ..*flow
-                        };
-                        self.book.adopt(worker, flow);
-                        (session_id, String::new())
-                    }
-                    Err(why) => {
-                        tracing::warn!(why, ?flow, "entries on the switch are not taken over");
-                        (0, why)
-                    }
-                };
-                if self.stream == Stream::Attached {
-                    self.adopted.push(adopted::One {
-                        adopt_id,
-                        session_id,
-                        refused,
-                    });
-                }
-                self.open_if_ready();
-            }
+            Event::Adopted { flow, result } => self.adopted(worker, *flow, result),
             Event::Explained(answer) => self.explained(*answer),
             Event::Report(report) => {
                 if let Some(link) = self.links.get_mut(usize::from(worker)) {
@@ -594,8 +295,6 @@ impl Control {
         self.book.is_empty() && self.status.gauges.get("offloaded_sessions") == Some(&0)
     }
 
-    // ------------------------------------------------------------------ time
-
     /// What is due by time.
     pub fn tick(&mut self, now: Instant) {
         if now >= self.next_report {
@@ -608,118 +307,8 @@ impl Control {
                 self.refresh(now);
             }
         }
-        if self.stream == Stream::Attached && now >= self.next_heartbeat {
-            self.next_heartbeat = now + self.heartbeat;
-            let status = Arc::clone(&self.status);
-            self.say(ld_message::Message::Heartbeat(Heartbeat {
-                counters: status.counters.clone().into_iter().collect(),
-                gauges: status.gauges.clone().into_iter().collect(),
-                healthy: status.healthy,
-                health_detail: status.detail.clone(),
-            }));
-        }
-        let late: Vec<u64> = self
-            .explaining
-            .iter()
-            .filter(|(_, e)| now.saturating_duration_since(e.since) > EXPLAIN_LIMIT)
-            .map(|(id, _)| *id)
-            .collect();
-        for query_id in late {
-            self.answer(query_id);
-        }
+        self.heartbeat_if_due(now);
+        self.answer_late(now);
         self.deliver();
     }
-
-    /// The latest status.
-    #[must_use]
-    pub fn status(&self) -> Arc<Status> {
-        Arc::clone(&self.status)
-    }
-
-    /// Puts the status together from the reports that are at home.
-    fn refresh(&mut self, now: Instant) {
-        let mut counters = BTreeMap::new();
-        let mut gauges = BTreeMap::new();
-        let mut stuck = Vec::new();
-        for (worker, link) in self.links.iter().enumerate() {
-            match link.report() {
-                Some(report) => report.add_to(worker, &mut counters, &mut gauges),
-                None if link.is_stuck(now) => stuck.push(worker.to_string()),
-                None => {}
-            }
-        }
-        // A worker without a report must not make totals go back.
-        if !stuck.is_empty() {
-            counters.clone_from(&self.status.counters);
-        }
-        if let Some(more) = &self.more {
-            more(&mut counters);
-        }
-        let book = self.book.counts();
-        for (name, value) in [
-            ("offload.requested", book.requested),
-            ("offload.installed", book.installed),
-            ("offload.rejected", book.rejected),
-            ("offload.removed", book.removed),
-            ("offload.evicted", book.evicted),
-            ("offload.cancelled", book.cancelled),
-            ("offload.adopted", book.adopted),
-            ("offload.strays", book.strays),
-            ("offload.resent", book.resent),
-            ("offload_ctl.connections", self.connections),
-        ] {
-            counters.insert(name.to_owned(), value);
-        }
-        let fill = self.book.fill();
-        let latency = self.book.latency();
-        for (name, value) in [
-            ("offloaded_sessions", fill.installed),
-            ("offload_requested_sessions", fill.requested),
-            ("offload_removing_sessions", fill.removing),
-            ("offload_count", latency.len()),
-            ("offload_p50_us", latency.value_at_quantile(0.5)),
-            ("offload_p99_us", latency.value_at_quantile(0.99)),
-            ("offload_max_us", latency.max()),
-            ("config_version", self.version),
-            ("workers", self.links.len() as u64),
-            (
-                "offload_ctl_connected",
-                u64::from(self.stream == Stream::Attached),
-            ),
-            ("switch_up", u64::from(self.switch_up)),
-        ] {
-            gauges.insert(name.to_owned(), value);
-        }
-        let healthy = stuck.is_empty();
-        let ready = healthy && self.version != 0 && self.adoption.opened;
-        let detail = if !healthy {
-            format!("no answer from worker {}", stuck.join(", "))
-        } else if self.snapshot.is_none() {
-            format!("no configuration yet; {}", self.trouble)
-        } else if !self.adoption.opened {
-            "waiting for offload-ctl to name the sessions that an earlier process left on the \
-             switch"
-                .to_owned()
-        } else if !ready {
-            "the workers take the configuration over".to_owned()
-        } else {
-            String::new()
-        };
-        self.status = Arc::new(Status {
-            counters,
-            gauges,
-            ready,
-            healthy,
-            detail,
-        });
-    }
-}
-
-/// Whether a refusal may pass: worth another try later.
-#[must_use]
-pub const fn is_transient(reason: RejectReason) -> bool {
-    matches!(
-        reason,
-        RejectReason::TableFull | RejectReason::SwitchDown | RejectReason::SwitchError
-    )
 }
