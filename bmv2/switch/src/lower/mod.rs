@@ -7,6 +7,7 @@ mod control;
 mod entries;
 mod expr;
 mod key;
+mod layout;
 mod parser;
 mod select;
 mod symbols;

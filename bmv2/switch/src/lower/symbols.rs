@@ -1,20 +1,19 @@
-//! Names of the document, resolved: header types and instances, stacks,
-//! unions, arrays, and where every field lies in the image.
+//! Names of the document, resolved: header instances, stacks, unions, arrays and
+//! their fields.
 
 use std::collections::HashMap;
 
 use num_bigint::{BigInt, Sign};
 use serde_json::Value as Json;
 
+use super::layout::{header_types, lay_out};
 use crate::ir::bits::SLACK;
-use crate::ir::{
-    Field, FieldKind, Header, HeaderId, Stack, StackId, Union, UnionId, UnionStack, Varbit,
-};
+use crate::ir::{Field, Header, HeaderId, Stack, StackId, Union, UnionId, UnionStack};
 use crate::load::Document;
 use crate::program::LoadError;
 
 /// Widest field that is accepted, in bits.
-const MAX_WIDTH: u64 = 1 << 14;
+pub(super) const MAX_WIDTH: u64 = 1 << 14;
 /// Largest image of all headers and metadata that is accepted, in bytes: every
 /// copy of a packet has one, and a packet may have a thousand copies.
 const MAX_IMAGE: usize = 1 << 18;
@@ -118,22 +117,6 @@ pub(crate) fn number_bytes(value: &BigInt, len: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-#[derive(Debug)]
-struct Type {
-    id: u32,
-    fields: Vec<TypeField>,
-    max_length: u32,
-}
-
-#[derive(Debug)]
-struct TypeField {
-    name: String,
-    width: u32,
-    signed: bool,
-    saturating: bool,
-    varbit: bool,
-}
-
 /// Everything that a name can mean.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
@@ -177,7 +160,7 @@ impl Symbols {
             .chain(
                 types
                     .iter()
-                    .filter(|(_, t)| t.fields.iter().any(|f| f.varbit))
+                    .filter(|(_, t)| t.has_varbit())
                     .map(|(name, _)| *name),
             )
             .collect();
@@ -460,144 +443,4 @@ pub(crate) fn pair<'a>(place: &str, value: &'a Json) -> Result<(&'a str, &'a str
         Some(p) => Ok(p),
         None => invalid(place, "expected an array of two names"),
     }
-}
-
-fn header_types(doc: &Document) -> Result<HashMap<&str, Type>, LoadError> {
-    let mut types = HashMap::new();
-    for (id, t) in doc.header_types.iter().enumerate() {
-        let place = format!("header type {:?}", t.name);
-        if t.length_exp.is_some() {
-            return unsupported(place, "a length expression in a header type (P4_14)");
-        }
-        let mut fields = Vec::with_capacity(t.fields.len());
-        let mut fixed = 0u64;
-        for f in &t.fields {
-            let Some(name) = f.first().and_then(Json::as_str) else {
-                return invalid(place, "a field without a name");
-            };
-            let varbit = f.get(1).and_then(Json::as_str) == Some("*");
-            let width = f.get(1).and_then(Json::as_u64);
-            let width = match width {
-                _ if varbit => 0,
-                Some(w) => w,
-                None => return invalid(place, format!("field {name:?} has no width")),
-            };
-            limit(
-                &place,
-                format!("the width of field {name:?} in bits"),
-                width,
-                MAX_WIDTH,
-            )?;
-            fixed += width;
-            fields.push(TypeField {
-                name: name.to_owned(),
-                width: u32::try_from(width).unwrap_or(0),
-                signed: f.get(2).and_then(Json::as_bool).unwrap_or(false),
-                saturating: f.get(3).and_then(Json::as_bool).unwrap_or(false),
-                varbit,
-            });
-        }
-        if fields.iter().filter(|f| f.varbit).count() > 1 {
-            return unsupported(place, "a header with two varbit fields");
-        }
-        limit(&place, "its width in bits", fixed, 8 * MAX_WIDTH)?;
-        let max_length = t.max_length.unwrap_or(0);
-        limit(
-            &place,
-            "its max_length in bytes",
-            u64::from(max_length),
-            MAX_WIDTH,
-        )?;
-        // Types of one shape are compared by name in bmv2; so are they here.
-        types.insert(
-            t.name.as_str(),
-            Type {
-                id: u32::try_from(id).unwrap_or(u32::MAX),
-                fields,
-                max_length,
-            },
-        );
-    }
-    Ok(types)
-}
-
-/// Places a header's fields in the image from byte `at` on.
-fn lay_out(
-    place: &str,
-    h: &crate::load::Header,
-    ty: &Type,
-    id: HeaderId,
-    at: usize,
-    on_wire: bool,
-) -> Result<Header, LoadError> {
-    let offset = u32::try_from(at).unwrap_or(u32::MAX);
-    let fixed_bits: u32 = ty.fields.iter().map(|f| f.width).sum();
-    if on_wire && !fixed_bits.is_multiple_of(8) {
-        return invalid(place, format!("its {fixed_bits} bits are not whole bytes"));
-    }
-    let mut varbit = None;
-    let mut fields = Vec::with_capacity(ty.fields.len() + 1);
-    let mut names = Vec::with_capacity(ty.fields.len() + 1);
-    let mut bit = offset * 8;
-    for f in &ty.fields {
-        let mut width = f.width;
-        if f.varbit {
-            let before = bit - offset * 8;
-            if !before.is_multiple_of(8) {
-                return unsupported(place, "a varbit that does not begin at a byte");
-            }
-            let max = ty.max_length.saturating_sub(fixed_bits / 8);
-            varbit = Some(Varbit {
-                before: before / 8,
-                max,
-                max_header: ty.max_length,
-            });
-            width = max * 8;
-        } else if !on_wire {
-            // Right-aligned in words of their own: one load, one shift.
-            let words = f.width.div_ceil(64);
-            bit = bit.div_ceil(64) * 64 + words * 64 - f.width;
-        }
-        fields.push(Field {
-            header: id,
-            kind: if f.varbit {
-                FieldKind::Varbit
-            } else {
-                FieldKind::Plain
-            },
-            bit,
-            width,
-            signed: f.signed,
-            saturating: f.saturating,
-            word: !on_wire,
-            part: false,
-        });
-        names.push(f.name.clone());
-        bit += width;
-    }
-    let size = (bit - offset * 8).div_ceil(8);
-    let size = if on_wire { size } else { size.div_ceil(8) * 8 };
-    fields.push(Field {
-        header: id,
-        kind: FieldKind::Valid,
-        bit: offset * 8,
-        width: 1,
-        signed: false,
-        saturating: false,
-        word: false,
-        part: false,
-    });
-    names.push("$valid$".into());
-    Ok(Header {
-        name: h.name.clone(),
-        type_id: ty.id,
-        metadata: h.metadata,
-        offset,
-        size,
-        fixed: fixed_bits / 8,
-        varbit,
-        fields,
-        field_names: names,
-        union: None,
-    })
 }
