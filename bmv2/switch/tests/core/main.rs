@@ -12,6 +12,7 @@ mod externs;
 mod gateway;
 mod gateway_path;
 mod loading;
+mod lookup;
 mod queues;
 mod small;
 mod tables;
