@@ -5,17 +5,15 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
+mod hostile;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use softswitch::{
-    CloneSession, LoadError, MulticastGroup, Output, Program, Replica, Switch, SwitchConfig,
-    Timestamp,
-};
+use softswitch::{LoadError, Program};
 
-/// Most passes of one packet in these tests.
-const PASSES: u32 = 20;
+use hostile::{count, load, nth, send, switch};
 
 /// How long one document with all its packets may take, in a build without
 /// optimisation on a busy machine.
@@ -53,27 +51,6 @@ fn without_sources(json: &mut Json) {
             o.values_mut().for_each(without_sources);
         }
         _ => {}
-    }
-}
-
-fn count(json: &Json) -> usize {
-    1 + match json {
-        Json::Array(a) => a.iter().map(count).sum(),
-        Json::Object(o) => o.values().map(count).sum(),
-        _ => 0,
-    }
-}
-
-/// The `n`th value of a document, depth first.
-fn nth<'j>(json: &'j mut Json, n: &mut usize) -> Option<&'j mut Json> {
-    if *n == 0 {
-        return Some(json);
-    }
-    *n -= 1;
-    match json {
-        Json::Array(a) => a.iter_mut().find_map(|j| nth(j, n)),
-        Json::Object(o) => o.values_mut().find_map(|j| nth(j, n)),
-        _ => None,
     }
 }
 
@@ -182,27 +159,6 @@ fn change(document: &mut Json, (at, kind, with): Change) {
     }
 }
 
-/// The program, if it is accepted.
-fn load(document: &Json) -> Option<Program> {
-    match Program::load(document.to_string().as_bytes()) {
-        Ok(program) => Some(program),
-        Err(LoadError::Syntax(text)) => {
-            assert!(!text.contains("the loader failed"), "the loader panicked");
-            assert!(text.contains("line") || !text.is_empty());
-            None
-        }
-        Err(
-            LoadError::Invalid { place, what }
-            | LoadError::Unsupported { place, what }
-            | LoadError::Limit { place, what, .. },
-        ) => {
-            assert!(!place.is_empty() && !what.is_empty());
-            None
-        }
-        Err(LoadError::Version { .. }) => None,
-    }
-}
-
 /// Packets that reach most of the programs' states and actions.
 fn packets() -> Vec<Vec<u8>> {
     let mut packets: Vec<Vec<u8>> = (0..24u8).map(|op| vec![op; 60]).collect();
@@ -227,48 +183,15 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn run(program: Program) {
-    let s = Switch::new(SwitchConfig {
-        cpu_port: Some(510),
-        max_passes: PASSES,
-        ..SwitchConfig::default()
-    });
-    s.install(program);
-    let replicas: Vec<Replica> = (0..3).map(|port| Replica { instance: 1, port }).collect();
-    for id in 0..4 {
-        s.set_multicast_group(MulticastGroup {
-            id,
-            replicas: replicas.clone(),
-        });
-        s.set_clone_session(CloneSession {
-            id,
-            replicas: replicas.clone(),
-            truncate_to: 0,
-            class_of_service: 0,
-        });
-    }
-    let mut w = s.worker();
-    let all = packets();
-    for packet in &all {
-        let mut ends = 0u32;
-        w.process(1, packet, Timestamp::from_micros(5), &mut |o| {
-            ends += 1;
-            if let Output::Transmit { bytes, .. } = o {
-                assert!(bytes.len() <= softswitch::switch::MAX_PACKET + (1 << 18));
-            }
-        });
-        assert!((1..=4 * PASSES + 64).contains(&ends), "{ends} ends");
-    }
-    let stats = s.stats();
-    let dropped: u64 = stats.dropped.iter().sum();
-    assert_eq!(stats.received, all.len() as u64);
-    let ends = stats.transmitted + stats.packet_ins + dropped;
-    assert_eq!(stats.received + stats.copies, ends, "{stats:?}");
+    let packets = packets();
+    let packets: Vec<(u16, &[u8])> = packets.iter().map(|p| (1, p.as_slice())).collect();
+    send(&switch(program), &packets);
 }
 
 #[test]
 fn the_documents_themselves_run() {
     for document in documents() {
-        run(load(&document).unwrap());
+        run(load(document.to_string().as_bytes()).unwrap());
     }
 }
 
@@ -284,7 +207,7 @@ fn changed_documents() {
                 change(&mut document, *c);
             }
             let start = Instant::now();
-            if let Some(program) = load(&document) {
+            if let Some(program) = load(document.to_string().as_bytes()) {
                 run(program);
             }
             let took = start.elapsed();
@@ -355,6 +278,6 @@ fn a_huge_table_takes_memory_only_for_its_entries() {
         }
     }
     let start = Instant::now();
-    run(load(&document).unwrap());
+    run(load(document.to_string().as_bytes()).unwrap());
     assert!(start.elapsed() < DEADLINE);
 }

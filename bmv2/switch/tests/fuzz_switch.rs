@@ -4,83 +4,15 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+mod hostile;
 
 use serde_json::Value as Json;
-use softswitch::{
-    CloneSession, LoadError, MulticastGroup, Output, Program, Replica, Switch, SwitchConfig,
-    Timestamp,
-};
+
+use hostile::{count, load, nth, send, switch};
 
 const EXTERNS: &[u8] = include_bytes!("../testdata/externs.json");
 const TABLES: &[u8] = include_bytes!("../testdata/tables.json");
 const GATEWAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/build/gateway.json");
-
-/// Most passes of one packet in these tests.
-const PASSES: u32 = 20;
-
-fn switch(program: Program) -> Arc<Switch> {
-    let s = Switch::new(SwitchConfig {
-        cpu_port: Some(510),
-        max_passes: PASSES,
-        ..SwitchConfig::default()
-    });
-    s.install(program);
-    let replicas: Vec<Replica> = (0..3)
-        .map(|p| Replica {
-            instance: 1,
-            port: p,
-        })
-        .collect();
-    for id in 0..4 {
-        s.set_multicast_group(MulticastGroup {
-            id,
-            replicas: replicas.clone(),
-        });
-        s.set_clone_session(CloneSession {
-            id,
-            replicas: replicas.clone(),
-            truncate_to: 0,
-            class_of_service: 0,
-        });
-    }
-    s
-}
-
-/// A load either works or says why in one line; the loader itself never fails.
-fn load(json: &[u8]) -> Option<Program> {
-    match Program::load(json) {
-        Ok(p) => Some(p),
-        Err(LoadError::Syntax(text)) => {
-            assert!(!text.contains("the loader failed"), "the loader panicked");
-            None
-        }
-        Err(e) => {
-            assert!(!e.to_string().is_empty());
-            None
-        }
-    }
-}
-
-/// Sends packets through; every one must come to an end.
-fn send(s: &Arc<Switch>, packets: &[(u16, &[u8])]) {
-    let mut w = s.worker();
-    for (port, p) in packets {
-        let mut ends = 0u32;
-        w.process(*port, p, Timestamp::default(), &mut |o| {
-            ends += 1;
-            if let Output::Transmit { bytes, .. } = o {
-                assert!(bytes.len() <= softswitch::switch::MAX_PACKET + (1 << 20));
-            }
-        });
-        assert!((1..=4 * PASSES + 64).contains(&ends), "{ends} ends");
-    }
-    let stats = s.stats();
-    let dropped: u64 = stats.dropped.iter().sum();
-    assert_eq!(stats.received, packets.len() as u64);
-    let ends = stats.transmitted + stats.packet_ins + dropped;
-    assert_eq!(stats.received + stats.copies, ends, "{stats:?}");
-}
 
 #[test]
 fn random_packets() {
@@ -118,27 +50,6 @@ fn bytes_of_a_program_changed() {
                 send(&switch(p), &[(1, &[3; 40]), (1, &[])]);
             }
         });
-}
-
-/// The `n`th value of a document, depth first.
-fn nth<'j>(json: &'j mut Json, n: &mut usize) -> Option<&'j mut Json> {
-    if *n == 0 {
-        return Some(json);
-    }
-    *n -= 1;
-    match json {
-        Json::Array(a) => a.iter_mut().find_map(|j| nth(j, n)),
-        Json::Object(o) => o.values_mut().find_map(|j| nth(j, n)),
-        _ => None,
-    }
-}
-
-fn count(json: &Json) -> usize {
-    1 + match json {
-        Json::Array(a) => a.iter().map(count).sum(),
-        Json::Object(o) => o.values().map(count).sum(),
-        _ => 0,
-    }
 }
 
 #[test]
