@@ -118,10 +118,13 @@ pub struct MeterConfig {
     pub cir: u64,
     /// Committed burst size.
     pub cburst: u64,
-    /// Peak information rate; at least `cir`.
+    /// Peak information rate; at least `cir`. Without meaning beside `eburst`.
     pub pir: u64,
-    /// Peak burst size.
+    /// Peak burst size. Without meaning beside `eburst`.
     pub pburst: u64,
+    /// Excess burst size: makes the meter one of a single rate (RFC 2697)
+    /// instead of two (RFC 2698).
+    pub eburst: Option<u64>,
 }
 
 /// A table entry as read.
@@ -138,6 +141,22 @@ pub struct EntryState {
     /// Nanoseconds since the last hit, or since the last write if there was
     /// none; only in tables with `support_timeout`.
     pub since_last_hit_ns: Option<u64>,
+}
+
+/// The default entry of a table as read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DefaultState {
+    /// What a miss does; `None` if the program gives no default action.
+    pub action: Option<EntryAction>,
+    /// Whether that is the program's own.
+    pub is_initial: bool,
+    /// What the direct counter has counted of misses, in tables that have one.
+    pub counter: Option<CounterValue>,
+    /// The direct meter's configuration for misses, if set.
+    pub meter: Option<MeterConfig>,
+    /// What the direct meter gave each colour on misses, in tables that have
+    /// one.
+    pub colours: Option<ColourCounts>,
 }
 
 /// A member of an action profile.
@@ -161,6 +180,16 @@ pub struct GroupMember {
     pub watch_port: Option<u16>,
 }
 
+/// How a group picks the member for a packet, in proportion to weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Selection {
+    /// By the selector's algorithm, as the program has it.
+    #[default]
+    Selector,
+    /// At random.
+    Random,
+}
+
 /// A group of a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -168,6 +197,8 @@ pub struct Group {
     pub id: u32,
     /// Its members.
     pub members: Vec<GroupMember>,
+    /// How one of them is picked.
+    pub selection: Selection,
 }
 
 /// One change. A batch of them goes to [`Switch::apply`](crate::Switch::apply).
@@ -263,6 +294,11 @@ pub enum TableOp {
         /// The new rates.
         config: Option<MeterConfig>,
     },
+    /// Makes a meter cell count anew what it gives each colour.
+    ClearColours {
+        /// Which.
+        target: MeterTarget,
+    },
     /// Writes a register cell.
     WriteRegister {
         /// The array.
@@ -291,6 +327,11 @@ pub enum CounterTarget {
         /// The entry.
         key: EntryKey,
     },
+    /// The direct counter of a table's default entry: it counts misses.
+    Default {
+        /// The table.
+        table: TableId,
+    },
 }
 
 /// A meter cell.
@@ -309,6 +350,12 @@ pub enum MeterTarget {
         table: TableId,
         /// The entry.
         key: EntryKey,
+    },
+    /// The direct meter of a table's default entry: it meters misses. Without
+    /// rates it leaves the packet's colour as it is, as bmv2 does on a miss.
+    Default {
+        /// The table.
+        table: TableId,
     },
 }
 

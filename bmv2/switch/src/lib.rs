@@ -92,9 +92,9 @@ mod replication;
 mod tables;
 
 pub use control::{
-    ActionCall, ColourCounts, CounterTarget, CounterValue, EntryAction, EntryKey, EntryState,
-    FieldMatch, Group, GroupMember, Member, MeterConfig, MeterTarget, ReadCursor, TableEntry,
-    TableError, TableOp, Value,
+    ActionCall, ColourCounts, CounterTarget, CounterValue, DefaultState, EntryAction, EntryKey,
+    EntryState, FieldMatch, Group, GroupMember, Member, MeterConfig, MeterTarget, ReadCursor,
+    Selection, TableEntry, TableError, TableOp, Value,
 };
 pub use program::{
     ActionId, CounterId, DigestId, LoadError, MatchKind, MeterId, ProfileId, Program, RegisterId,

@@ -1,11 +1,12 @@
-//! Two-rate three-colour meters, colour-blind, as bmv2 has them.
+//! Three-colour meters, colour-blind: of two rates (RFC 2698), as bmv2 has
+//! them, and of a single rate (RFC 2697).
 //!
 //! A bucket's tokens follow from the time since the meter was made, not since
 //! the last packet, so that rounding never adds up.
 
 use parking_lot::Mutex;
 
-use crate::control::{ColourCounts, MeterConfig};
+use crate::control::{ColourCounts, CounterValue, MeterConfig};
 use crate::program::Unit;
 use crate::switch::Timestamp;
 
@@ -34,13 +35,24 @@ impl Bucket {
         }
     }
 
-    /// Takes tokens if there are enough.
-    fn take(&mut self, micros: u64, amount: u64) -> bool {
+    /// Adds the tokens of the time that has passed; returns those that did not
+    /// fit.
+    fn fill(&mut self, micros: u64) -> u64 {
         let since = u128::from(micros) * u128::from(self.rate) / 1_000_000;
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         let new = since.saturating_sub(self.seen);
         self.seen = since.max(self.seen);
-        self.tokens = self.tokens.saturating_add(new).min(self.burst);
+        self.add(new)
+    }
+
+    fn add(&mut self, tokens: u64) -> u64 {
+        let all = self.tokens.saturating_add(tokens);
+        self.tokens = all.min(self.burst);
+        all - self.tokens
+    }
+
+    /// Takes tokens if there are enough.
+    fn take(&mut self, amount: u64) -> bool {
         match self.tokens.checked_sub(amount) {
             Some(rest) => {
                 self.tokens = rest;
@@ -51,31 +63,47 @@ impl Bucket {
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
+/// A meter's rates, tokens and counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct State {
     config: Option<MeterConfig>,
-    peak: Bucket,
     committed: Bucket,
+    /// The peak bucket; with a single rate the excess bucket.
+    other: Bucket,
     /// What got each colour.
     counts: ColourCounts,
 }
 
 impl State {
     fn colour(&mut self, unit: Unit, bytes: u64, now: Timestamp) -> u64 {
-        if self.config.is_none() {
+        let Some(config) = self.config else {
             return GREEN;
-        }
+        };
         let amount = match unit {
             Unit::Packets => 1,
             Unit::Bytes => bytes,
         };
         let micros = now.as_micros();
-        if !self.peak.take(micros, amount) {
-            RED
-        } else if !self.committed.take(micros, amount) {
-            YELLOW
+        let left_over = self.committed.fill(micros);
+        if config.eburst.is_some() {
+            // What the committed bucket has no room for goes to the other.
+            self.other.add(left_over);
+            if self.committed.take(amount) {
+                GREEN
+            } else if self.other.take(amount) {
+                YELLOW
+            } else {
+                RED
+            }
         } else {
-            GREEN
+            self.other.fill(micros);
+            if !self.other.take(amount) {
+                RED
+            } else if !self.committed.take(amount) {
+                YELLOW
+            } else {
+                GREEN
+            }
         }
     }
 }
@@ -90,8 +118,11 @@ impl Meter {
         let mut s = self.0.lock();
         s.config = config;
         if let Some(c) = config {
-            s.peak = Bucket::new(c.pir, c.pburst);
             s.committed = Bucket::new(c.cir, c.cburst);
+            s.other = match c.eburst {
+                Some(eburst) => Bucket::new(0, eburst),
+                None => Bucket::new(c.pir, c.pburst),
+            };
         }
     }
 
@@ -108,6 +139,44 @@ impl Meter {
     /// Starts counting anew.
     pub(crate) fn clear_counts(&self) {
         self.0.lock().counts = ColourCounts::default();
+    }
+
+    /// All there is to it now.
+    pub(crate) fn state(&self) -> State {
+        *self.0.lock()
+    }
+
+    /// Puts back all that it was.
+    pub(crate) fn restore(&self, old: &State) {
+        *self.0.lock() = *old;
+    }
+
+    /// Puts back rates and tokens. What was counted since stays.
+    pub(crate) fn restore_rates(&self, old: &State) {
+        let mut s = self.0.lock();
+        *s = State {
+            counts: s.counts,
+            ..*old
+        };
+    }
+
+    /// Puts back what was counted before they were cleared, beside what was
+    /// counted since.
+    pub(crate) fn restore_counts(&self, old: &State) {
+        let mut s = self.0.lock();
+        let add = |to: &mut CounterValue, more: CounterValue| {
+            to.packets = to.packets.wrapping_add(more.packets);
+            to.bytes = to.bytes.wrapping_add(more.bytes);
+        };
+        add(&mut s.counts.green, old.counts.green);
+        add(&mut s.counts.yellow, old.counts.yellow);
+        add(&mut s.counts.red, old.counts.red);
+    }
+
+    /// As [`Meter::execute`] for a meter with rates; `None` for one without.
+    pub(crate) fn execute_if_set(&self, unit: Unit, bytes: u64, now: Timestamp) -> Option<u64> {
+        self.config()?;
+        Some(self.execute(unit, bytes, now))
     }
 
     /// The colour of a packet of `bytes` bytes.
@@ -144,7 +213,6 @@ impl MeterArray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::CounterValue;
 
     #[test]
     fn colours_follow_the_buckets() {
@@ -156,6 +224,7 @@ mod tests {
             cburst: 2,
             pir: 2_000,
             pburst: 3,
+            eburst: None,
         }));
         // Two fit both buckets, the third only the peak one, the fourth none.
         let burst: Vec<u64> = (0..4)
@@ -184,6 +253,74 @@ mod tests {
         assert_eq!(m.counts(), ColourCounts::default());
     }
 
+    /// A meter of one rate, as RFC 2697 has it.
+    fn single_rate(cir: u64, cburst: u64, eburst: u64) -> Meter {
+        let m = Meter::default();
+        m.configure(Some(MeterConfig {
+            cir,
+            cburst,
+            pir: cir,
+            pburst: cburst,
+            eburst: Some(eburst),
+        }));
+        m
+    }
+
+    /// The colours of packets, each with its time in milliseconds and its size.
+    fn colours(m: &Meter, packets: &[(u64, u64)]) -> Vec<u64> {
+        let colour =
+            |&(ms, bytes): &(u64, u64)| m.execute(Unit::Bytes, bytes, Timestamp::from_millis(ms));
+        packets.iter().map(colour).collect()
+    }
+
+    #[test]
+    fn with_a_single_rate_the_excess_bucket_gets_what_the_other_cannot_hold() {
+        // CIR 1000 bytes a second, CBS 1500, EBS 3000: both buckets start full.
+        let m = single_rate(1_000, 1_500, 3_000);
+        // Tc 1500 -> 0; then Te 3000 -> 1500 -> 0; then nothing is left.
+        let burst = [(0, 1_500), (0, 1_500), (0, 1_500), (0, 1)];
+        assert_eq!(colours(&m, &burst), [GREEN, YELLOW, YELLOW, RED]);
+        // One second brings 1000 tokens, all to Tc: no packet of 1001 passes,
+        // and a red one takes nothing.
+        assert_eq!(
+            colours(&m, &[(1_000, 1_001), (1_000, 1_000), (1_000, 1)]),
+            [RED, GREEN, RED]
+        );
+        // Two seconds more: 2000 tokens, 1500 to Tc and the 500 left over to Te.
+        let after = [501, 1_000, 500, 500, 500, 499].map(|bytes| (3_000, bytes));
+        assert_eq!(colours(&m, &after), [GREEN, RED, GREEN, YELLOW, RED, GREEN]);
+        // After an hour both are full again, and no fuller.
+        let burst = [1_500, 3_000, 1].map(|bytes| (3_600_000, bytes));
+        assert_eq!(colours(&m, &burst), [GREEN, YELLOW, RED]);
+    }
+
+    /// What P4Runtime (1.5, "MeterEntry & DirectMeterEntry") says of the rates
+    /// that a meter of one rate and two colours may have: all types mark alike.
+    #[test]
+    fn without_an_excess_burst_both_kinds_mark_alike() {
+        let one = single_rate(1_000, 200, 0);
+        let two = Meter::default();
+        two.configure(Some(MeterConfig {
+            cir: 1_000,
+            cburst: 200,
+            pir: 1_000,
+            pburst: 200,
+            eburst: None,
+        }));
+        let packets = [
+            (0, 150),
+            (0, 60),
+            (0, 50),
+            (30, 30),
+            (30, 1),
+            (999, 201),
+            (999, 200),
+        ];
+        let expected = [GREEN, RED, GREEN, GREEN, RED, RED, GREEN];
+        assert_eq!(colours(&one, &packets), expected);
+        assert_eq!(colours(&two, &packets), expected);
+    }
+
     #[test]
     fn bytes_are_counted_in_bytes() {
         let m = Meter::default();
@@ -192,6 +329,7 @@ mod tests {
             cburst: 100,
             pir: 1,
             pburst: 150,
+            eburst: None,
         }));
         assert_eq!(
             m.execute(Unit::Bytes, 100, Timestamp::from_micros(0)),

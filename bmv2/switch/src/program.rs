@@ -426,6 +426,13 @@ impl Program {
         self.headers.iter().find(|h| h.name == name)
     }
 
+    /// Whether a selector's own algorithm is v1model's `random`.
+    pub(crate) fn picks_at_random(&self, profile: ProfileId) -> bool {
+        let selector = self.ir.selectors.get(profile.index());
+        let selector = selector.and_then(Option::as_ref);
+        selector.is_some_and(|calc| matches!(calc.algorithm, crate::calc::Algorithm::Random))
+    }
+
     /// Whether the order of packets across workers matters (registers or
     /// meters are used): such a program should run on one worker.
     pub fn is_stateful(&self) -> bool {

@@ -68,8 +68,14 @@ pub(super) fn entries(
     let text = text(path, "the entries")?;
     if !is_write_request(&text) {
         let log = |line: &str| tracing::info!("{line}");
-        return stf::apply_entries(switch, &text, Timestamp::default(), log)
-            .with_context(|| format!("cannot use the entries in {}", path.display()));
+        let count = stf::apply_entries(switch, &text, Timestamp::default(), log)
+            .with_context(|| format!("cannot use the entries in {}", path.display()))?;
+        if has_p4info {
+            server
+                .adopt_entries()
+                .with_context(|| format!("cannot use the entries in {}", path.display()))?;
+        }
+        return Ok(count);
     }
     if !has_p4info {
         bail!(

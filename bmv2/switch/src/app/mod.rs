@@ -109,6 +109,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
             Mode::Strict
         },
         tls: options.tls.load()?,
+        keepalive: Duration::from_secs(options.keepalive),
         ..ServerConfig::default()
     };
     let over = if config.tls.is_some() {

@@ -53,6 +53,11 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0.0.0.0:9559", value_name = "ADDR:PORT")]
     pub(crate) grpc_server_addr: SocketAddr,
 
+    /// Ask a silent controller so often whether it is still there, and end its
+    /// connection if it does not answer within the same time.
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) keepalive: u64,
+
     /// The port that stands for the controller; without it there is no packet
     /// I/O.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..512))]

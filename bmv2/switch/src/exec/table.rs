@@ -93,6 +93,19 @@ pub(super) fn apply<T: Tracer>(
             return (Some(action), next);
         }
     }
+    if slot.is_none() {
+        let bytes = u64::from(st.ingress_length);
+        t.count_miss(bytes);
+        if let Some((meter, result)) = ir.meter {
+            let unit = env
+                .meters
+                .get(meter as usize)
+                .map_or(Unit::Packets, |m| m.unit);
+            if let Some(colour) = t.miss_meter().execute_if_set(unit, bytes, env.now) {
+                st.set(result, colour);
+            }
+        }
+    }
     let Some(d) = &t.default else {
         return (None, targets.miss.unwrap_or(targets.base_default));
     };
@@ -147,8 +160,12 @@ fn indirect(
     let member = if kind == Kind::Member {
         p.member(value)
     } else {
-        let selector = env.ir.selectors.get(index).and_then(Option::as_ref);
-        let hash = selector.map_or(0, |s| calc::compute(env, st, s, packet));
+        let hash = if p.is_random(value) {
+            st.random()
+        } else {
+            let selector = env.ir.selectors.get(index).and_then(Option::as_ref);
+            selector.map_or(0, |s| calc::compute(env, st, s, packet))
+        };
         p.choose(value, hash)
     }?;
     st.set_params(member.params.iter().copied());

@@ -56,6 +56,30 @@ pub(super) fn decode_key(table: &TableBinding, entry: &p4::TableEntry) -> Outcom
     })
 }
 
+/// The key of the entry that a direct resource belongs to; `None` for the
+/// default entry.
+pub(super) fn decode_direct_key(
+    table: &TableBinding,
+    entry: &p4::TableEntry,
+) -> Outcome<Option<EntryKey>> {
+    if !entry.is_default_action {
+        return decode_key(table, entry).map(Some);
+    }
+    check_default(table, entry)?;
+    Ok(None)
+}
+
+/// Checks that a default entry has no key.
+pub(super) fn check_default(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
+    if entry.r#match.is_empty() && entry.priority == 0 {
+        return Ok(());
+    }
+    Err(Fault::invalid(format!(
+        "table {}: the default entry has neither a match nor a priority",
+        table.name
+    )))
+}
+
 /// A member of a value set.
 pub(super) fn decode_set_member(
     set: &ValueSetBinding,
@@ -301,8 +325,7 @@ pub(super) fn check_colours(place: &str, data: &p4::MeterCounterData) -> Outcome
 /// The rates of a meter.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for what its kind does not have; `UNIMPLEMENTED` for an
-/// excess burst.
+/// `INVALID_ARGUMENT` for what its kind does not have.
 pub(super) fn decode_meter(
     place: &str,
     kind: MeterKind,
@@ -314,18 +337,10 @@ pub(super) fn decode_meter(
             "{place}: the meter has one rate: pir and pburst must be cir and cburst"
         )));
     }
-    match kind {
-        MeterKind::OneRate if config.eburst > 0 => {
-            return Err(Fault::unimplemented(format!(
-                "{place}: there are no meters with an excess burst (eburst)"
-            )));
-        }
-        _ if config.eburst != 0 => {
-            return Err(Fault::invalid(format!(
-                "{place}: eburst belongs to meters of one rate and three colours"
-            )));
-        }
-        _ => {}
+    if kind != MeterKind::OneRate && config.eburst != 0 {
+        return Err(Fault::invalid(format!(
+            "{place}: eburst belongs to meters of one rate and three colours"
+        )));
     }
     let number = |name: &str, value: i64| {
         u64::try_from(value).map_err(|_| Fault::invalid(format!("{name} is negative")))
@@ -335,6 +350,10 @@ pub(super) fn decode_meter(
         cburst: number("cburst", config.cburst)?,
         pir: number("pir", config.pir)?,
         pburst: number("pburst", config.pburst)?,
+        eburst: match kind {
+            MeterKind::OneRate => Some(number("eburst", config.eburst)?),
+            MeterKind::TwoRates | MeterKind::TwoColours => None,
+        },
     };
     if config.pir < config.cir {
         return Err(Fault::invalid("pir must not be below cir"));
@@ -349,7 +368,7 @@ pub(super) fn encode_meter(config: MeterConfig) -> p4::MeterConfig {
         cburst: number(config.cburst),
         pir: number(config.pir),
         pburst: number(config.pburst),
-        eburst: 0,
+        eburst: number(config.eburst.unwrap_or(0)),
     }
 }
 
@@ -486,7 +505,7 @@ mod tests {
         assert_eq!(code(TwoColours, 7, 0), Code::InvalidArgument);
         assert_eq!(code(TwoRates, 5, 1), Code::InvalidArgument);
         assert_eq!(code(TwoColours, 5, 1), Code::InvalidArgument);
-        assert_eq!(code(OneRate, 5, 1), Code::Unimplemented);
+        assert_eq!(code(OneRate, 5, 1), Code::Ok);
         assert_eq!(code(OneRate, 5, -1), Code::InvalidArgument);
     }
 }

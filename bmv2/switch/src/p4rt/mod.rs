@@ -19,7 +19,6 @@ mod profiles;
 mod read;
 mod reconcile;
 mod replication;
-mod rollback;
 mod sdn_port;
 mod server;
 mod service;
@@ -55,10 +54,6 @@ const PACKET_IN_QUEUE: usize = 4096;
 
 /// Calls at a time on one connection; more wait for their turn.
 const MAX_CALLS: u32 = 256;
-/// How often a silent connection is asked whether its client is still there, and
-/// how long it has for its answer: a primary whose host is gone must not stay
-/// primary.
-const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Which behaviour controllers get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,6 +77,10 @@ pub struct ServerConfig {
     pub max_streams: usize,
     /// Whether calls are taken over TLS only.
     pub tls: Option<Tls>,
+    /// How often a silent connection is asked whether its client is still there
+    /// (HTTP/2 pings), and how long it has for its answer: a primary whose host
+    /// is gone must not stay primary. Not zero.
+    pub keepalive: Duration,
 }
 
 impl Default for ServerConfig {
@@ -91,6 +90,7 @@ impl Default for ServerConfig {
             mode: Mode::Strict,
             max_streams: 16,
             tls: None,
+            keepalive: Duration::from_secs(20),
         }
     }
 }
@@ -163,6 +163,17 @@ impl P4RuntimeServer {
         }
     }
 
+    /// Makes known to controllers what was written to the switch directly: groups
+    /// of selectors and of multicast, clone sessions. (Entries, members and cells
+    /// are known anyway.)
+    ///
+    /// # Errors
+    /// If there is no pipeline.
+    pub fn adopt_entries(&self) -> Result<(), PipelineError> {
+        let adopted = self.server.adopt();
+        adopted.map_err(|fault| PipelineError(fault.message))
+    }
+
     /// Packets, digests and notices lost because a controller was too slow.
     pub fn messages_lost(&self) -> u64 {
         self.server.streams.lost()
@@ -193,8 +204,8 @@ impl P4RuntimeServer {
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let mut builder = tonic::transport::Server::builder()
             .max_concurrent_streams(Some(MAX_CALLS))
-            .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE));
+            .http2_keepalive_interval(Some(self.server.config.keepalive))
+            .http2_keepalive_timeout(Some(self.server.config.keepalive));
         if let Some(tls) = &self.server.config.tls {
             builder = builder.tls_config(tls.config())?;
         }

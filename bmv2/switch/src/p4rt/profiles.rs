@@ -2,8 +2,10 @@
 //! (specification, "ActionProfileMember & ActionProfileGroup").
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
@@ -11,11 +13,14 @@ use super::binding::{Binding, ProfileBinding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::sdn_port::{self, Watch};
+use crate::switch::Journal;
 use crate::{
-    EntryAction, Group, GroupMember, Member, ProfileId, Switch, SwitchConfig, TableOp, Timestamp,
+    EntryAction, Group, GroupMember, Member, ProfileId, Selection, Switch, SwitchConfig, TableOp,
+    Timestamp,
 };
 
-/// What the server keeps beside the switch's members and groups.
+/// What the server keeps beside the switch's members and groups. Messages are
+/// shared: a copy of the whole is cheap.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Profiles {
     states: HashMap<u32, ProfileState>,
@@ -24,10 +29,10 @@ pub(super) struct Profiles {
 #[derive(Debug, Default, Clone)]
 struct ProfileState {
     /// Groups as they were written.
-    groups: BTreeMap<u32, p4::ActionProfileGroup>,
-    members: BTreeSet<u32>,
-    /// Action sets of one-shot entries, by the group that holds them.
-    one_shots: HashMap<u32, OneShot>,
+    groups: BTreeMap<u32, Arc<p4::ActionProfileGroup>>,
+    /// Action sets of one-shot entries, by the group that holds them. With any,
+    /// all members and groups are those of action sets.
+    one_shots: HashMap<u32, Arc<OneShot>>,
     next_group: u32,
     next_member: u32,
 }
@@ -42,20 +47,38 @@ struct OneShot {
 pub(super) struct Prepared {
     pub(super) ops: Vec<TableOp>,
     pub(super) group: u32,
-    members: Vec<u32>,
+    pub(super) members: Vec<u32>,
+}
+
+/// Who writes members and groups to the switch.
+pub(super) struct Writer<'w> {
+    pub(super) binding: &'w Binding,
+    pub(super) switch: &'w Switch,
+    pub(super) now: Timestamp,
+    pub(super) journal: &'w mut Journal,
+}
+
+impl Writer<'_> {
+    fn apply(&mut self, op: TableOp) -> Outcome<()> {
+        let results = self
+            .switch
+            .apply_noting(self.now, &[op], |_| false, self.journal);
+        results
+            .into_iter()
+            .try_for_each(|result| result.map_err(Fault::from))
+    }
 }
 
 impl Profiles {
     pub(super) fn write_member(
-        &mut self,
-        binding: &Binding,
-        switch: &Switch,
-        now: Timestamp,
+        &self,
+        writer: &mut Writer<'_>,
         kind: UpdateType,
         message: &p4::ActionProfileMember,
     ) -> Outcome<()> {
+        let binding = writer.binding;
         let profile = binding.profile(message.action_profile_id)?;
-        let state = self.manual(profile)?;
+        self.check_manual(profile)?;
         if message.member_id == 0 {
             return Err(Fault::invalid(format!(
                 "{}: a member cannot have the id 0",
@@ -89,24 +112,18 @@ impl Profiles {
                 _ => return Err(Fault::invalid("the update has no type")),
             }
         };
-        apply_one(switch, now, op)?;
-        match kind {
-            UpdateType::Delete => state.members.remove(&id),
-            _ => state.members.insert(id),
-        };
-        Ok(())
+        writer.apply(op)
     }
 
     pub(super) fn write_group(
         &mut self,
-        binding: &Binding,
-        switch: &Switch,
-        now: Timestamp,
+        writer: &mut Writer<'_>,
         kind: UpdateType,
         message: p4::ActionProfileGroup,
     ) -> Outcome<()> {
-        let profile = binding.profile(message.action_profile_id)?;
-        let state = self.manual(profile)?;
+        let profile = writer.binding.profile(message.action_profile_id)?;
+        self.check_manual(profile)?;
+        let state = self.states.entry(profile.id).or_default();
         let id = message.group_id;
         let place = format!("{}: group {id}", profile.name);
         if !profile.with_selector {
@@ -120,13 +137,14 @@ impl Profiles {
         }
         if kind == UpdateType::Delete {
             let profile = profile.core;
-            apply_one(switch, now, TableOp::DeleteGroup { profile, id })?;
+            writer.apply(TableOp::DeleteGroup { profile, id })?;
             state.groups.remove(&id);
             return Ok(());
         }
         let group = Group {
             id,
-            members: decode_members(profile, &place, switch.config(), &message)?,
+            members: decode_members(profile, &place, writer.switch.config(), &message)?,
+            selection: Selection::Selector,
         };
         let profile = profile.core;
         let op = match kind {
@@ -143,22 +161,21 @@ impl Profiles {
             }
             _ => return Err(Fault::invalid("the update has no type")),
         };
-        apply_one(switch, now, op)?;
-        state.groups.insert(id, message);
+        writer.apply(op)?;
+        state.groups.insert(id, Arc::new(message));
         Ok(())
     }
 
-    /// The state of a profile that is programmed with members and groups.
-    fn manual(&mut self, profile: &ProfileBinding) -> Outcome<&mut ProfileState> {
-        self.check_manual(profile)?;
-        Ok(self.states.entry(profile.id).or_default())
+    /// Whether a profile is programmed with one-shot action sets.
+    pub(super) fn is_one_shot(&self, profile: &ProfileBinding) -> bool {
+        let state = self.states.get(&profile.id);
+        state.is_some_and(|state| !state.one_shots.is_empty())
     }
 
     /// Checks that a profile may have members and groups that controllers know
     /// of.
     pub(super) fn check_manual(&self, profile: &ProfileBinding) -> Outcome<()> {
-        let state = self.states.get(&profile.id);
-        if state.is_some_and(|state| !state.one_shots.is_empty()) {
+        if self.is_one_shot(profile) {
             return Err(Fault::invalid(format!(
                 "{}: it is programmed with one-shot action sets, which excludes members and groups",
                 profile.name
@@ -168,13 +185,15 @@ impl Profiles {
     }
 
     /// The operations that create the members and the group of a one-shot
-    /// action set. Nothing is remembered before [`Self::commit_one_shot`].
+    /// action set. The group of a `former` set gets the new members instead of
+    /// its own. Nothing is remembered before [`Self::commit_one_shot`].
     pub(super) fn prepare_one_shot(
         &mut self,
-        config: &SwitchConfig,
+        switch: &Switch,
         profile: &ProfileBinding,
         table: &TableBinding,
         set: &p4::ActionProfileActionSet,
+        former: Option<&EntryAction>,
     ) -> Outcome<Prepared> {
         let place = format!("table {}: action set", table.name);
         if !profile.with_selector {
@@ -183,14 +202,19 @@ impl Profiles {
                 profile.name
             )));
         }
-        check_selection(profile, &place, set)?;
-        let state = self.states.entry(profile.id).or_default();
-        if !state.members.is_empty() || !state.groups.is_empty() {
-            return Err(Fault::invalid(format!(
-                "{}: it is programmed with members and groups, which excludes one-shot action sets",
-                profile.name
-            )));
+        let (selection, size) = decode_selection(profile, &place, set)?;
+        if !self.is_one_shot(profile) {
+            let members = switch.member_count(profile.core)?;
+            if members > 0 || switch.has_groups(profile.core)? {
+                return Err(Fault::invalid(format!(
+                    "{}: it is programmed with members and groups, which excludes one-shot \
+                     action sets",
+                    profile.name
+                )));
+            }
         }
+        let state = self.states.entry(profile.id).or_default();
+        let former = state.former(former);
         let mut ops = Vec::new();
         let mut members = Vec::new();
         let mut sizes = Sizes::default();
@@ -199,7 +223,7 @@ impl Profiles {
                 .action
                 .as_ref()
                 .ok_or_else(|| Fault::invalid(format!("{place}: an action is missing")))?;
-            let weight = decode_weight(profile, &place, action.weight)?;
+            let weight = decode_weight(profile, size, &place, action.weight)?;
             sizes.add(weight);
             let id = state.unused_member();
             ops.push(TableOp::InsertMember {
@@ -217,50 +241,78 @@ impl Profiles {
             members.push(GroupMember {
                 member: id,
                 weight,
-                watch_port: sdn_port::watched(&place, config, watch)?,
+                watch_port: sdn_port::watched(&place, switch.config(), watch)?,
             });
         }
-        sizes.check(profile, &place, 0, Code::InvalidArgument)?;
+        sizes.check(profile, size, &place, 0, Code::InvalidArgument)?;
         let ids = members.iter().map(|m| m.member).collect();
-        let group = state.unused_group();
-        ops.push(TableOp::InsertGroup {
-            profile: profile.core,
-            group: Group { id: group, members },
-        });
+        let profile = profile.core;
+        let of_group = |id, members| Group {
+            id,
+            members,
+            selection,
+        };
+        let id = match former {
+            None => {
+                let id = state.unused_group();
+                let group = of_group(id, members);
+                ops.push(TableOp::InsertGroup { profile, group });
+                id
+            }
+            // The old members first: the profile may have room for no more.
+            Some((id, old)) => {
+                let group = of_group(id, Vec::new());
+                let mut all = vec![TableOp::ModifyGroup { profile, group }];
+                let gone = old.members.iter();
+                all.extend(gone.map(|&id| TableOp::DeleteMember { profile, id }));
+                all.append(&mut ops);
+                let group = of_group(id, members);
+                all.push(TableOp::ModifyGroup { profile, group });
+                ops = all;
+                id
+            }
+        };
         Ok(Prepared {
             ops,
-            group,
+            group: id,
             members: ids,
         })
     }
 
+    /// Remembers the action set of a group.
     pub(super) fn commit_one_shot(
         &mut self,
         profile: &ProfileBinding,
-        prepared: Prepared,
+        group: u32,
+        members: Vec<u32>,
         set: p4::ActionProfileActionSet,
     ) {
         let state = self.states.entry(profile.id).or_default();
-        let members = prepared.members;
-        state
-            .one_shots
-            .insert(prepared.group, OneShot { set, members });
+        let one_shot = Arc::new(OneShot { set, members });
+        state.one_shots.insert(group, one_shot);
     }
 
-    /// Forgets the action set behind an entry's former action and returns the
-    /// operations that remove it.
-    pub(super) fn release_one_shot(
+    /// The operations that remove the action set behind an entry's former
+    /// action, if there is one.
+    pub(super) fn removal_of(
+        &self,
+        profile: &ProfileBinding,
+        former: Option<&EntryAction>,
+    ) -> Option<Vec<TableOp>> {
+        let (group, one_shot) = self.states.get(&profile.id)?.former(former)?;
+        Some(removal(profile.core, group, &one_shot.members))
+    }
+
+    /// Forgets the action set behind an entry's former action.
+    pub(super) fn forget_one_shot(
         &mut self,
         profile: &ProfileBinding,
-        action: &EntryAction,
-    ) -> Vec<TableOp> {
-        let EntryAction::Group(group) = action else {
-            return Vec::new();
-        };
-        let state = self.states.entry(profile.id).or_default();
-        match state.one_shots.remove(group) {
-            Some(one_shot) => removal(profile.core, *group, &one_shot.members),
-            None => Vec::new(),
+        former: Option<&EntryAction>,
+    ) {
+        if let (Some(state), Some(EntryAction::Group(group))) =
+            (self.states.get_mut(&profile.id), former)
+        {
+            state.one_shots.remove(group);
         }
     }
 
@@ -270,27 +322,59 @@ impl Profiles {
         Some(&one_shot.set)
     }
 
-    /// Groups as they were written; those of one-shot sets are not among them.
-    pub(super) fn groups(&self, profile: u32) -> Vec<p4::ActionProfileGroup> {
-        let state = self.states.get(&profile);
-        state.map_or_else(Vec::new, |s| s.groups.values().cloned().collect())
+    /// Groups as they were written, one or all; those of one-shot sets are not
+    /// among them.
+    pub(super) fn groups(&self, profile: u32, id: Option<u32>) -> Vec<Arc<p4::ActionProfileGroup>> {
+        let Some(state) = self.states.get(&profile) else {
+            return Vec::new();
+        };
+        match id {
+            None => state.groups.values().cloned().collect(),
+            Some(id) => state.groups.get(&id).cloned().into_iter().collect(),
+        }
     }
 
-    /// Ids of the members that a controller wrote.
-    pub(super) fn has_member(&self, profile: u32, member: u32) -> bool {
-        let state = self.states.get(&profile);
-        state.is_some_and(|s| s.members.contains(&member))
+    /// Takes over the groups that are in the switch and that nobody wrote by
+    /// P4Runtime.
+    pub(super) fn adopt(&mut self, switch: &Switch, profile: &ProfileBinding) -> Outcome<()> {
+        if self.is_one_shot(profile) {
+            return Ok(());
+        }
+        let state = self.states.entry(profile.id).or_default();
+        for group in switch.groups(profile.core)? {
+            let message = || {
+                Arc::new(p4::ActionProfileGroup {
+                    action_profile_id: profile.id,
+                    group_id: group.id,
+                    members: group.members.iter().map(encode_member).collect(),
+                    max_size: profile.max_group_size,
+                })
+            };
+            state.groups.entry(group.id).or_insert_with(message);
+        }
+        Ok(())
     }
 }
 
-impl Prepared {
-    /// The operations that take it back.
-    pub(super) fn undo(&self, profile: ProfileId) -> Vec<TableOp> {
-        removal(profile, self.group, &self.members)
+fn encode_member(member: &GroupMember) -> p4::action_profile_group::Member {
+    use p4::action_profile_group::member::WatchKind;
+    let watch = |port: u16| WatchKind::WatchPort(sdn_port::to_bytes(port));
+    p4::action_profile_group::Member {
+        member_id: member.member,
+        weight: i32::try_from(member.weight).unwrap_or(i32::MAX),
+        watch_kind: member.watch_port.map(watch),
     }
 }
 
 impl ProfileState {
+    /// The group of an entry's former action set, and the set.
+    fn former(&self, action: Option<&EntryAction>) -> Option<(u32, Arc<OneShot>)> {
+        let Some(EntryAction::Group(group)) = action else {
+            return None;
+        };
+        Some((*group, Arc::clone(self.one_shots.get(group)?)))
+    }
+
     fn unused_member(&mut self) -> u32 {
         self.next_member = self.next_member.wrapping_add(1).max(1);
         self.next_member
@@ -308,13 +392,6 @@ fn removal(profile: ProfileId, group: u32, members: &[u32]) -> Vec<TableOp> {
         .iter()
         .map(|&id| TableOp::DeleteMember { profile, id });
     std::iter::once(group).chain(members).collect()
-}
-
-fn apply_one(switch: &Switch, now: Timestamp, op: TableOp) -> Outcome<()> {
-    switch
-        .apply(now, &[op])
-        .into_iter()
-        .try_for_each(|result| result.map_err(Fault::from))
 }
 
 fn decode_members(
@@ -340,7 +417,7 @@ fn decode_members(
                 member.member_id
             )));
         }
-        let weight = decode_weight(profile, place, member.weight)?;
+        let weight = decode_weight(profile, profile.size_semantics(), place, member.weight)?;
         sizes.add(weight);
         let watch = match &member.watch_kind {
             None => Watch::None,
@@ -355,19 +432,19 @@ fn decode_members(
             watch_port: sdn_port::watched(place, config, watch)?,
         });
     }
-    sizes.check(profile, place, max_size, Code::ResourceExhausted)?;
+    let size = profile.size_semantics();
+    sizes.check(profile, size, place, max_size, Code::ResourceExhausted)?;
     Ok(members)
 }
 
-/// The selector hashes, and P4Info has its size semantics: an action set may
-/// leave both to it or say the same (specification, "One Shot Action Selector
-/// Programming").
-fn check_selection(
+/// How the group of an action set picks, and what its size is: what the set
+/// says, or what the selector and P4Info have (specification, "One Shot Action
+/// Selector Programming").
+fn decode_selection(
     profile: &ProfileBinding,
     place: &str,
     set: &p4::ActionProfileActionSet,
-) -> Outcome<()> {
-    use p4::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
+) -> Outcome<(Selection, SizeSemantics)> {
     let mode = ActionSelectionMode::try_from(set.action_selection_mode);
     let size = SizeSemantics::try_from(set.size_semantics);
     let (Ok(mode), Ok(size)) = (mode, size) else {
@@ -375,21 +452,30 @@ fn check_selection(
             "{place}: the selection mode or the size semantics is unknown"
         )));
     };
-    let sizes_agree = match size {
-        SizeSemantics::DefaultSizeDeterminedByActionSelector => true,
-        SizeSemantics::SumOfWeights => profile.sum_of_members.is_none(),
-        SizeSemantics::SumOfMembers => profile.sum_of_members.is_some(),
+    let selection = match mode {
+        ActionSelectionMode::DefaultModeDeterminedByActionSelector => Selection::Selector,
+        ActionSelectionMode::Hash if profile.picks_at_random => {
+            return Err(Fault::invalid(format!(
+                "{place}: {} picks at random, so it has no hash to pick by",
+                profile.name
+            )));
+        }
+        ActionSelectionMode::Hash => Selection::Selector,
+        ActionSelectionMode::Random => Selection::Random,
     };
-    if mode == ActionSelectionMode::Random || !sizes_agree {
-        return Err(Fault::unimplemented(format!(
-            "{place}: its selection mode and size semantics must be the selector's, \
-             which hashes"
-        )));
-    }
-    Ok(())
+    let size = match size {
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => profile.size_semantics(),
+        other => other,
+    };
+    Ok((selection, size))
 }
 
-fn decode_weight(profile: &ProfileBinding, place: &str, weight: i32) -> Outcome<u32> {
+fn decode_weight(
+    profile: &ProfileBinding,
+    size: SizeSemantics,
+    place: &str,
+    weight: i32,
+) -> Outcome<u32> {
     if profile.weights_disallowed {
         return match weight {
             0 => Ok(1),
@@ -401,9 +487,13 @@ fn decode_weight(profile: &ProfileBinding, place: &str, weight: i32) -> Outcome<
         return Err(Fault::invalid(format!("{place}: a weight must be above 0")));
     }
     match profile.sum_of_members {
-        Some(max) if max > 0 && i64::from(weight) > i64::from(max) => Err(Fault::invalid(format!(
-            "{place}: the greatest weight of a member is {max}"
-        ))),
+        Some(max)
+            if size == SizeSemantics::SumOfMembers && max > 0 && weight > max.unsigned_abs() =>
+        {
+            Err(Fault::invalid(format!(
+                "{place}: the greatest weight of a member is {max}"
+            )))
+        }
         _ => Ok(weight),
     }
 }
@@ -426,13 +516,14 @@ impl Sizes {
     fn check(
         &self,
         profile: &ProfileBinding,
+        size: SizeSemantics,
         place: &str,
         max_size: i32,
         code: Code,
     ) -> Outcome<()> {
-        let size = match profile.sum_of_members {
-            Some(_) => self.members,
-            None => self.weights,
+        let size = match size {
+            SizeSemantics::SumOfMembers => self.members,
+            _ => self.weights,
         };
         let limit = [max_size, profile.max_group_size]
             .into_iter()

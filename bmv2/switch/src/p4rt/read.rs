@@ -1,5 +1,7 @@
 //! Read: queries, with wildcards, answered in chunks.
 
+use std::sync::Arc;
+
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 
@@ -9,7 +11,10 @@ use super::entry;
 use super::fault::{Fault, Outcome};
 use super::target::Target;
 use super::write::direct_table;
-use crate::{CounterTarget, EntryAction, EntryState, MeterTarget, ReadCursor, TableId, Timestamp};
+use crate::{
+    ColourCounts, CounterTarget, CounterValue, DefaultState, EntryAction, EntryState, MeterConfig,
+    MeterTarget, ReadCursor, TableId, Timestamp,
+};
 
 /// Entries taken from a table at once.
 const SLICE: usize = 256;
@@ -126,7 +131,8 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
     }
 
     fn default_entry(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
-        let action = self.target.switch.default_action(table.core)?;
+        let state = self.target.switch.default_entry(table.core)?;
+        let action = state.action;
         // bmv2's server has an entry for it nevertheless.
         if action.is_none() && self.target.mode == Mode::Strict {
             return Ok(());
@@ -137,6 +143,15 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             table_id: table.id,
             action: action.and_then(|action| encode_table_action(self.target, table, &action)),
             is_default_action: true,
+            counter_data: query
+                .counter_data
+                .and(state.counter)
+                .map(entry::encode_counter),
+            meter_config: query.meter_config.and(state.meter).map(entry::encode_meter),
+            meter_counter_data: query
+                .meter_counter_data
+                .and(state.colours.as_ref())
+                .map(entry::encode_colours),
             controller_metadata: marks.cookie,
             metadata: marks.metadata,
             ..p4::TableEntry::default()
@@ -219,54 +234,75 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         Ok(())
     }
 
-    /// The entries that a query on direct counters or meters means.
+    /// The entries that a query on direct counters or meters means. The default
+    /// entry is read only if it is asked for, as with table entries.
     fn direct(
         &mut self,
         query: Option<&p4::TableEntry>,
         has: impl Fn(&TableBinding) -> bool,
         what: &str,
-        encode: impl Fn(p4::TableEntry, &EntryState) -> Entity,
+        encode: impl Fn(p4::TableEntry, Direct) -> Entity,
     ) -> Outcome<()> {
-        let binding = self.binding;
-        let key_entry = |table: &TableBinding, state: &EntryState| p4::TableEntry {
-            table_id: table.id,
-            r#match: entry::encode_match(table, &state.entry.key),
-            priority: state.entry.key.priority,
-            ..p4::TableEntry::default()
-        };
-        let all = query.is_none_or(|query| query.table_id == 0);
-        if all {
+        let is_default = query.is_some_and(|query| query.is_default_action);
+        if query.is_none_or(|query| query.table_id == 0) {
             for table in self.tables() {
-                if !has(table) {
-                    continue;
+                if has(table) && is_default {
+                    self.direct_default(table, &encode)?;
+                } else if has(table) {
+                    self.direct_entries(table, 0, &encode)?;
                 }
-                each_entry(self.target, table.core, self.now, |state| {
-                    self.answers
-                        .entity(encode(key_entry(table, &state), &state))
-                })?;
             }
             return Ok(());
         }
-        let (table, query) = direct_table(binding, query)?;
+        let (table, query) = direct_table(self.binding, query)?;
         if !has(table) {
             return Err(Fault::invalid(format!(
                 "table {}: it has no {what}",
                 table.name
             )));
         }
+        if is_default {
+            entry::check_default(table, query)?;
+            return self.direct_default(table, &encode);
+        }
         if query.r#match.is_empty() {
-            return each_entry(self.target, table.core, self.now, |state| {
-                if query.priority != 0 && query.priority != state.entry.key.priority {
-                    return Ok(());
-                }
-                self.answers
-                    .entity(encode(key_entry(table, &state), &state))
-            });
+            return self.direct_entries(table, query.priority, &encode);
         }
         let key = entry::decode_key(table, query)?;
         let state = self.target.switch.get_entry(table.core, &key, self.now)?;
-        self.answers
-            .entity(encode(key_entry(table, &state), &state))
+        let named = key_of(table, &state);
+        self.answers.entity(encode(named, state.into()))
+    }
+
+    /// The direct resources of all entries of a table, of one priority if it is
+    /// not 0.
+    fn direct_entries(
+        &mut self,
+        table: &TableBinding,
+        priority: i32,
+        encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
+    ) -> Outcome<()> {
+        each_entry(self.target, table.core, self.now, |state| {
+            if priority != 0 && priority != state.entry.key.priority {
+                return Ok(());
+            }
+            let named = key_of(table, &state);
+            self.answers.entity(encode(named, state.into()))
+        })
+    }
+
+    fn direct_default(
+        &mut self,
+        table: &TableBinding,
+        encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
+    ) -> Outcome<()> {
+        let state = self.target.switch.default_entry(table.core)?;
+        let named = p4::TableEntry {
+            table_id: table.id,
+            is_default_action: true,
+            ..p4::TableEntry::default()
+        };
+        self.answers.entity(encode(named, state.into()))
     }
 
     fn direct_counters(&mut self, query: &p4::DirectCounterEntry) -> Outcome<()> {
@@ -274,10 +310,10 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             query.table_entry.as_ref(),
             |table| table.counter.is_some(),
             "direct counter",
-            |key, state| {
+            |named, direct| {
                 Entity::DirectCounterEntry(p4::DirectCounterEntry {
-                    table_entry: Some(key),
-                    data: Some(entry::encode_counter(state.counter.unwrap_or_default())),
+                    table_entry: Some(named),
+                    data: Some(entry::encode_counter(direct.counter.unwrap_or_default())),
                 })
             },
         )
@@ -288,13 +324,13 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             query.table_entry.as_ref(),
             |table| table.meter.is_some(),
             "direct meter",
-            |key, state| {
+            |named, direct| {
                 Entity::DirectMeterEntry(p4::DirectMeterEntry {
-                    table_entry: Some(key),
-                    config: state.meter.map(entry::encode_meter),
+                    table_entry: Some(named),
+                    config: direct.meter.map(entry::encode_meter),
                     counter_data: query
                         .counter_data
-                        .and(state.colours.as_ref())
+                        .and(direct.colours.as_ref())
                         .map(entry::encode_colours),
                 })
             },
@@ -308,11 +344,14 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             self.check_manual(profile)?;
             let table = binding.profile_table(profile)?;
             let mut found = false;
-            for member in self.target.switch.members(profile.core)? {
-                let wanted = query.member_id == 0 || query.member_id == member.id;
-                if !wanted || !self.target.profiles.has_member(id, member.id) {
-                    continue;
-                }
+            let switch = &self.target.switch;
+            let members = match query.member_id {
+                // Those of action sets are not the controller's.
+                _ if self.target.profiles.is_one_shot(profile) => Vec::new(),
+                0 => switch.members(profile.core)?,
+                one => switch.member(profile.core, one)?.into_iter().collect(),
+            };
+            for member in members {
                 found = true;
                 let action = table
                     .action_of_core(member.call.action)
@@ -350,11 +389,11 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
             self.check_manual(profile)?;
             let mut found = false;
-            for group in self.target.profiles.groups(id) {
-                if query.group_id == 0 || query.group_id == group.group_id {
-                    found = true;
-                    self.answers.entity(Entity::ActionProfileGroup(group))?;
-                }
+            let wanted = (query.group_id != 0).then_some(query.group_id);
+            for group in self.target.profiles.groups(id, wanted) {
+                found = true;
+                let group = Arc::unwrap_or_clone(group);
+                self.answers.entity(Entity::ActionProfileGroup(group))?;
             }
             let one = query.action_profile_id != 0 && query.group_id != 0;
             if one && !found && self.target.mode == Mode::Strict {
@@ -402,6 +441,43 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 .entity(Entity::DigestEntry(p4::DigestEntry { digest_id, config }))?;
         }
         Ok(())
+    }
+}
+
+/// The direct resources of an entry.
+struct Direct {
+    counter: Option<CounterValue>,
+    meter: Option<MeterConfig>,
+    colours: Option<ColourCounts>,
+}
+
+impl From<EntryState> for Direct {
+    fn from(state: EntryState) -> Self {
+        Self {
+            counter: state.counter,
+            meter: state.meter,
+            colours: state.colours,
+        }
+    }
+}
+
+impl From<DefaultState> for Direct {
+    fn from(state: DefaultState) -> Self {
+        Self {
+            counter: state.counter,
+            meter: state.meter,
+            colours: state.colours,
+        }
+    }
+}
+
+/// An entry that names the one that a direct resource belongs to.
+fn key_of(table: &TableBinding, state: &EntryState) -> p4::TableEntry {
+    p4::TableEntry {
+        table_id: table.id,
+        r#match: entry::encode_match(table, &state.entry.key),
+        priority: state.entry.key.priority,
+        ..p4::TableEntry::default()
     }
 }
 

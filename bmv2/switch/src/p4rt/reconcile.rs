@@ -48,9 +48,10 @@ pub(super) fn prepare(
             meter_config: Some(p4::MeterConfig::default()),
             ..p4::TableEntry::default()
         }),
-        Entity::TableEntry(p4::TableEntry {
-            is_default_action: true,
-            ..p4::TableEntry::default()
+        Entity::TableEntry(all_defaults()),
+        Entity::DirectMeterEntry(p4::DirectMeterEntry {
+            table_entry: Some(all_defaults()),
+            ..p4::DirectMeterEntry::default()
         }),
         Entity::MeterEntry(p4::MeterEntry::default()),
         Entity::RegisterEntry(p4::RegisterEntry::default()),
@@ -71,11 +72,23 @@ pub(super) fn copy_counters(old: &Target, new: &mut Target, now: Timestamp) -> O
     let queries = [
         Entity::CounterEntry(p4::CounterEntry::default()),
         Entity::DirectCounterEntry(p4::DirectCounterEntry::default()),
+        Entity::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry: Some(all_defaults()),
+            data: None,
+        }),
     ];
     for query in queries {
         carry_over(old, new, &names, query, now)?;
     }
     Ok(())
+}
+
+/// The default entries of all tables.
+fn all_defaults() -> p4::TableEntry {
+    p4::TableEntry {
+        is_default_action: true,
+        ..p4::TableEntry::default()
+    }
 }
 
 fn carry_over(
@@ -124,6 +137,7 @@ fn is_initial(old: &Target, entity: &Entity) -> bool {
         Entity::CounterEntry(counter) => is_zero(counter.data.as_ref()),
         Entity::DirectCounterEntry(counter) => is_zero(counter.data.as_ref()),
         Entity::MeterEntry(meter) => meter.config.is_none(),
+        Entity::DirectMeterEntry(meter) => meter.config.is_none(),
         Entity::RegisterEntry(register) => {
             use p4::p4_data::Data;
             let data = register.data.as_ref().and_then(|data| data.data.as_ref());
@@ -235,6 +249,11 @@ impl<'i> Names<'i> {
                     self.entry(entry)?;
                 }
             }
+            Entity::DirectMeterEntry(meter) => {
+                if let Some(entry) = &mut meter.table_entry {
+                    self.entry(entry)?;
+                }
+            }
             Entity::MeterEntry(meter) => meter.meter_id = self.id(meter.meter_id)?,
             Entity::RegisterEntry(register) => {
                 register.register_id = self.id(register.register_id)?;
@@ -250,9 +269,7 @@ impl<'i> Names<'i> {
             }
             Entity::ValueSetEntry(set) => set.value_set_id = self.id(set.value_set_id)?,
             Entity::DigestEntry(digest) => digest.digest_id = self.id(digest.digest_id)?,
-            Entity::DirectMeterEntry(_)
-            | Entity::PacketReplicationEngineEntry(_)
-            | Entity::ExternEntry(_) => {}
+            Entity::PacketReplicationEngineEntry(_) | Entity::ExternEntry(_) => {}
         }
         Ok(p4::Update {
             r#type: kind as i32,

@@ -141,6 +141,33 @@ impl Replication {
         Ok(())
     }
 
+    /// Takes over the groups and sessions that are in the switch and that nobody
+    /// wrote by P4Runtime. Session 0, which P4Runtime cannot name, stays
+    /// unknown.
+    pub(super) fn adopt(&mut self, switch: &Switch) {
+        for group in switch.multicast_groups() {
+            let id = u32::from(group.id);
+            let message = || p4::MulticastGroupEntry {
+                multicast_group_id: id,
+                replicas: group.replicas.iter().map(encode_replica).collect(),
+                ..p4::MulticastGroupEntry::default()
+            };
+            self.groups.entry(id).or_insert_with(message);
+        }
+        for session in switch.clone_sessions() {
+            let id = u32::from(session.id);
+            let message = || p4::CloneSessionEntry {
+                session_id: id,
+                replicas: session.replicas.iter().map(encode_replica).collect(),
+                class_of_service: session.class_of_service,
+                packet_length_bytes: i32::try_from(session.truncate_to).unwrap_or(i32::MAX),
+            };
+            if id != 0 {
+                self.sessions.entry(id).or_insert_with(message);
+            }
+        }
+    }
+
     /// Removes all entries from the switch.
     pub(super) fn clear(&mut self, switch: &Switch) {
         for group in switch.multicast_groups() {
@@ -150,6 +177,14 @@ impl Replication {
             switch.delete_clone_session(session.id);
         }
         *self = Self::default();
+    }
+}
+
+fn encode_replica(replica: &Replica) -> p4::Replica {
+    p4::Replica {
+        instance: replica.instance.into(),
+        port_kind: Some(PortKind::Port(sdn_port::to_bytes(replica.port))),
+        backup_replicas: Vec::new(),
     }
 }
 

@@ -33,6 +33,11 @@ pub(super) fn from_bytes(place: &str, config: &SwitchConfig, port: &[u8]) -> Out
     from_number(place, config, port)
 }
 
+/// A port of the switch for controllers.
+pub(super) fn to_bytes(port: u16) -> Vec<u8> {
+    bytestring::canonical(&port.to_be_bytes())
+}
+
 /// The port that the liveness of a member depends on; none if it is left out.
 ///
 /// # Errors

@@ -150,7 +150,7 @@ impl Server {
         let outcomes = match Atomicity::try_from(request.atomicity) {
             Ok(Atomicity::ContinueOnError) => write::execute(target, now, request.updates),
             Ok(Atomicity::RollbackOnError) => {
-                super::rollback::execute(target, now, request.updates)
+                write::execute_or_take_back(target, now, request.updates)
             }
             Ok(Atomicity::DataplaneAtomic) => {
                 if request.updates.len() > MAX_ATOMIC {
@@ -164,7 +164,7 @@ impl Server {
                 } else {
                     let plane = self.plane.get().and_then(Weak::upgrade);
                     let _paused = plane.as_ref().map(|plane| plane.pause());
-                    super::rollback::execute(target, now, request.updates)
+                    write::execute_or_take_back(target, now, request.updates)
                 }
             }
             Err(_) => return Err(Status::invalid_argument("the atomicity is unknown")),
@@ -224,6 +224,27 @@ impl Server {
         let mut control = self.control.write();
         let target = control.facing_mut().ok_or_else(no_pipeline)?;
         Ok(write::execute(target, self.clock.now(), updates))
+    }
+
+    /// Takes what is in the switch, and was not written by P4Runtime, into the
+    /// server's own records.
+    pub(super) fn adopt(&self) -> Outcome<()> {
+        let mut control = self.control.write();
+        let target = control.facing_mut().ok_or_else(no_pipeline)?;
+        let pipeline = Arc::clone(&target.pipeline);
+        let switch = Arc::clone(&target.switch);
+        let profiles = Arc::make_mut(&mut target.profiles);
+        for profile in pipeline.binding.profiles.values() {
+            profiles.adopt(&switch, profile)?;
+        }
+        let marks = Arc::make_mut(&mut target.default_marks);
+        for table in pipeline.binding.tables.values() {
+            if !switch.default_entry(table.core)?.is_initial {
+                marks.entry(table.id).or_default();
+            }
+        }
+        Arc::make_mut(&mut target.replication).adopt(&switch);
+        Ok(())
     }
 
     fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {

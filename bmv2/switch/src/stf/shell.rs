@@ -8,7 +8,7 @@ use super::parse::Number;
 use super::setup::Setup;
 use crate::control::{
     ActionCall, CounterTarget, CounterValue, EntryAction, EntryKey, FieldMatch, Group, GroupMember,
-    Member, MeterConfig, MeterTarget, TableOp, Value,
+    Member, MeterConfig, MeterTarget, Selection, TableOp, Value,
 };
 use crate::program::{KeyFieldInfo, MatchKind, ProfileId, TableId};
 use crate::switch::{Replica, Timestamp};
@@ -180,7 +180,7 @@ impl Setup<'_> {
             }
             "table_indirect_set_default" | "table_indirect_set_default_with_group" => {
                 let table = self.table(word(0)?)?;
-                let handle = small(word(1)?)?;
+                let handle = id_of(word(1)?)?;
                 let action = if name.ends_with("group") {
                     EntryAction::Group(handle)
                 } else {
@@ -192,20 +192,18 @@ impl Setup<'_> {
             "act_prof_create_group" => {
                 let profile = self.profile(word(0)?)?;
                 let groups = self.profile_groups.entry(profile.0).or_default();
-                let id = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+                let group = group_of(groups.len(), Vec::new());
                 groups.push(Vec::new());
-                let members = Vec::new();
-                let group = Group { id, members };
                 self.apply(TableOp::InsertGroup { profile, group }, now)
             }
             "act_prof_add_member_to_group" => {
                 let profile = self.profile(word(0)?)?;
-                let (member, id): (u32, u32) = (small(word(1)?)?, small(word(2)?)?);
+                let (member, handle): (u32, usize) = (id_of(word(1)?)?, small(word(2)?)?);
                 let members = self
                     .profile_groups
                     .get_mut(&profile.0)
-                    .and_then(|groups| groups.get_mut(id as usize))
-                    .ok_or_else(|| format!("there is no group {id}"))?;
+                    .and_then(|groups| groups.get_mut(handle))
+                    .ok_or_else(|| format!("there is no group {handle}"))?;
                 members.push(member);
                 let members = members
                     .iter()
@@ -215,7 +213,7 @@ impl Setup<'_> {
                         watch_port: None,
                     })
                     .collect();
-                let group = Group { id, members };
+                let group = group_of(handle, members);
                 self.apply(TableOp::ModifyGroup { profile, group }, now)
             }
             other => Err(format!("{other} is not supported")),
@@ -250,7 +248,7 @@ impl Setup<'_> {
         let [handle] = params else {
             return Err("one handle must follow the =>".into());
         };
-        let handle = small(handle)?;
+        let handle = id_of(handle)?;
         let action = if group {
             EntryAction::Group(handle)
         } else {
@@ -273,8 +271,8 @@ impl Setup<'_> {
             .ok_or_else(|| format!("no table uses the action profile {name:?}"))?;
         let call = self.positional(table, action, params)?;
         let next = self.members.entry(profile.0).or_default();
-        let id = *next;
         *next += 1;
+        let id = *next;
         let member = Member { id, call };
         self.apply(TableOp::InsertMember { profile, member }, now)
     }
@@ -359,6 +357,22 @@ impl Setup<'_> {
             .map(|(p, text)| bytes_of(&shell_number(text, p.width)?))
             .collect::<Result<_, _>>()?;
         Ok(ActionCall { action: id, params })
+    }
+}
+
+/// The id of the member or group with this handle. Handles count from 0, which
+/// P4Runtime has for "none".
+fn id_of(handle: &str) -> Result<u32, String> {
+    let handle: u32 = small(handle)?;
+    let id = handle.checked_add(1);
+    id.ok_or_else(|| format!("the handle {handle} is too large"))
+}
+
+fn group_of(handle: usize, members: Vec<GroupMember>) -> Group {
+    Group {
+        id: u32::try_from(handle + 1).unwrap_or(u32::MAX),
+        members,
+        selection: Selection::Selector,
     }
 }
 
@@ -455,5 +469,6 @@ fn rates_of(words: &[String]) -> Result<MeterConfig, String> {
         cburst,
         pir,
         pburst,
+        eburst: None,
     })
 }

@@ -1,6 +1,6 @@
 //! One operation at a time, and what operations are checked by.
 
-use crate::control::{CounterTarget, FieldMatch, MeterTarget, TableError, TableOp};
+use crate::control::{CounterTarget, FieldMatch, TableError, TableOp};
 use crate::counters::CounterArray;
 use crate::ir::bits::mask64;
 use crate::meters::MeterArray;
@@ -9,6 +9,7 @@ use crate::registers::RegisterArray;
 use crate::tables::key::{check_width, chunk};
 use crate::tables::{Log, Prepared, Tables};
 
+use super::atomic::meters;
 use super::{Pipeline, Timestamp};
 
 impl Pipeline {
@@ -157,7 +158,7 @@ pub(super) fn other(
             let slot = Tables::member_slot(program, profile.0, &member.call)?;
             tables
                 .profile_mut(profile.0)?
-                .insert_member(member.id, slot)
+                .insert_member(member.id, slot, None)
         }
         TableOp::ModifyMember { profile, member } => {
             let slot = Tables::member_slot(program, profile.0, &member.call)?;
@@ -168,7 +169,7 @@ pub(super) fn other(
         TableOp::DeleteMember { profile, id } => tables.profile_mut(profile.0)?.delete_member(*id),
         TableOp::InsertGroup { profile, group } => {
             with_selector(program, *profile)?;
-            tables.profile_mut(profile.0)?.insert_group(group)
+            tables.profile_mut(profile.0)?.insert_group(group, None)
         }
         TableOp::ModifyGroup { profile, group } => {
             with_selector(program, *profile)?;
@@ -177,7 +178,10 @@ pub(super) fn other(
         TableOp::DeleteGroup { profile, id } => tables.profile_mut(profile.0)?.delete_group(*id),
         TableOp::WriteCounter { target, value } => match target {
             CounterTarget::Direct { table, key } => tables
-                .direct_counter(program, *table, key, Some(*value))
+                .direct_counter(program, *table, Some(key), Some(*value))
+                .map(|_| ()),
+            CounterTarget::Default { table } => tables
+                .direct_counter(program, *table, None, Some(*value))
                 .map(|_| ()),
             CounterTarget::Indexed { counter, index } => {
                 let cells = p.counter(counter.0)?;
@@ -188,26 +192,16 @@ pub(super) fn other(
             }
         },
         TableOp::ConfigureMeter { target, config } => {
-            if let Some(c) = config.filter(|c| c.pir < c.cir) {
+            if let Some(c) = config.filter(|c| c.eburst.is_none() && c.pir < c.cir) {
                 return Err(TableError::Invalid {
                     place: "meter".into(),
                     what: format!("the peak rate {} is below the committed {}", c.pir, c.cir),
                 });
             }
-            match target {
-                MeterTarget::Direct { table, key } => {
-                    tables.configure_meter(program, *table, key, *config)
-                }
-                MeterTarget::Indexed { meter, index } => {
-                    let cells = &p.meter(meter.0)?.cells;
-                    for i in indices(&p.meter_name(meter.0), *index, cells.len())? {
-                        if let Some(m) = cells.get(i) {
-                            m.configure(*config);
-                        }
-                    }
-                    Ok(())
-                }
-            }
+            meters(p, tables, target, |_, meter| meter.configure(*config))
+        }
+        TableOp::ClearColours { target } => {
+            meters(p, tables, target, |_, meter| meter.clear_counts())
         }
         TableOp::WriteRegister {
             register,

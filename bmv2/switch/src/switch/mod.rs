@@ -3,6 +3,7 @@
 mod apply;
 mod atomic;
 pub(crate) mod port_state;
+mod read;
 mod replication;
 mod types;
 
@@ -13,19 +14,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 
-use crate::control::{
-    ColourCounts, CounterTarget, CounterValue, EntryAction, EntryKey, EntryState, FieldMatch,
-    Group, Member, MeterConfig, MeterTarget, ReadCursor, TableError, TableOp, Value,
-};
+use crate::control::{FieldMatch, TableError, TableOp};
 use crate::counters::CounterArray;
-use crate::meters::{Meter, MeterArray};
-use crate::program::{LoadError, ProfileId, Program, RegisterId, TableId};
+use crate::meters::MeterArray;
+use crate::program::{LoadError, Program, TableId};
 use crate::registers::{RegisterArray, Registers};
 use crate::replication::Replication;
-use crate::tables::{Log, Prepared, Tables, prepare};
+use crate::tables::{Log, Prepared, Tables, Undo, prepare};
 use crate::worker::Worker;
-use apply::{indices, publish, vset_member};
+use apply::vset_member;
 pub use atomic::BatchError;
+pub(crate) use atomic::Journal;
+use atomic::step;
 use port_state::PortsDown;
 pub use types::{
     CloneSession, Digest, DropReason, IdleNotice, MAX_PACKET, MulticastGroup, Output, Replica,
@@ -95,8 +95,24 @@ impl Pipeline {
     }
 }
 
-/// An operation, or why it makes no sense.
-type Checked<'o> = Result<Prepared<'o>, TableError>;
+/// An operation as [`Switch::apply`] has it.
+struct Checked<'o> {
+    /// Prepared, or why it makes no sense.
+    op: Result<Prepared<'o>, TableError>,
+    /// It is left out if the one before it has failed.
+    chained: bool,
+}
+
+impl Checked<'_> {
+    /// Why it is not carried out, whatever the tables hold.
+    fn refused(&self, results: &[Result<(), TableError>]) -> Option<TableError> {
+        match (&self.op, results.last()) {
+            (_, Some(Err(error))) if self.chained => Some(error.clone()),
+            (Err(error), _) => Some(error.clone()),
+            _ => None,
+        }
+    }
+}
 
 /// The one who may change tables.
 pub(crate) struct Writer<'p> {
@@ -121,14 +137,16 @@ impl Writer<'_> {
         &self,
         ops: &mut Peekable<impl Iterator<Item = &'o Checked<'o>>>,
         now: Timestamp,
+        log: &mut Log,
         results: &mut Vec<Result<(), TableError>>,
     ) {
         let program = &self.pipeline.program;
         let tables = self.pipeline.tables.read();
-        while let Some(op) = ops.peek() {
-            let result = match op {
-                Ok(op) => tables.insert_beside(program, op, now),
-                Err(error) => Some(Err(error.clone())),
+        while let Some(checked) = ops.peek() {
+            let result = match (checked.refused(results), &checked.op) {
+                (Some(error), _) => Some(Err(error)),
+                (None, Ok(op)) => tables.insert_beside(program, op, now, log),
+                (None, Err(error)) => Some(Err(error.clone())),
             };
             let Some(result) = result else { return };
             results.push(result);
@@ -142,21 +160,23 @@ impl Writer<'_> {
         &mut self,
         ops: &mut Peekable<impl Iterator<Item = &'o Checked<'o>>>,
         now: Timestamp,
+        log: &mut Log,
         results: &mut Vec<Result<(), TableError>>,
     ) {
         if ops.peek().is_none() {
             return;
         }
         let p = self.pipeline;
-        let mut log = Log::off();
         self.change(|tables| {
             for _ in 0..ALONE {
-                let Some(op) = ops.next() else { return };
-                results.push(match op {
-                    Ok(op) => publish(p, tables, op, now, &mut log),
-                    Err(error) => Err(error.clone()),
-                });
-                let again = |op: &&Checked<'_>| match op {
+                let Some(checked) = ops.next() else { return };
+                let result = match (checked.refused(results), &checked.op) {
+                    (Some(error), _) => Err(error),
+                    (None, Ok(op)) => step(p, tables, op, now, log),
+                    (None, Err(error)) => Err(error.clone()),
+                };
+                results.push(result);
+                let again = |checked: &&Checked<'_>| match &checked.op {
                     Ok(op) => !tables.can_insert_beside(op),
                     Err(_) => false,
                 };
@@ -361,177 +381,41 @@ impl Switch {
     /// packets wait, for some operations at a time. Must not be called from a
     /// worker's output function, which holds the tables.
     pub fn apply(&self, now: Timestamp, ops: &[TableOp]) -> Vec<Result<(), TableError>> {
+        self.apply_noting(now, ops, |_| false, &mut Journal::off())
+    }
+
+    /// As [`Switch::apply`], so that it can be taken back later. An operation
+    /// that is `chained` to the one before it is left out if that one fails.
+    pub(crate) fn apply_noting(
+        &self,
+        now: Timestamp,
+        ops: &[TableOp],
+        chained: impl Fn(usize) -> bool,
+        journal: &mut Journal,
+    ) -> Vec<Result<(), TableError>> {
         let Ok(p) = self.current() else {
             return ops.iter().map(|_| Err(TableError::NoPipeline)).collect();
         };
+        let log = &mut journal.log;
         let mut writer = p.writer();
         let mut results = Vec::with_capacity(ops.len());
         for piece in ops.chunks(PIECE) {
-            let prepared: Vec<_> = piece.iter().map(|op| prepare(&p.program, op)).collect();
+            let first = results.len();
+            let prepared: Vec<_> = (first..)
+                .zip(piece)
+                .map(|(at, op)| Checked {
+                    op: prepare(&p.program, op),
+                    chained: chained(at),
+                })
+                .collect();
             let mut rest = prepared.iter().peekable();
             while rest.peek().is_some() {
-                writer.beside(&mut rest, now, &mut results);
-                writer.alone(&mut rest, now, &mut results);
+                writer.beside(&mut rest, now, log, &mut results);
+                writer.alone(&mut rest, now, log, &mut results);
             }
         }
         writer.mend();
         results
-    }
-
-    /// Reads one entry.
-    ///
-    /// # Errors
-    /// [`TableError::NotFound`], or the reason why the key makes no sense.
-    pub fn get_entry(
-        &self,
-        table: TableId,
-        key: &EntryKey,
-        now: Timestamp,
-    ) -> Result<EntryState, TableError> {
-        let p = self.current()?;
-        let tables = p.tables.read();
-        tables.get(&p.program, table, key, now)
-    }
-
-    /// Reads up to `max` entries from a cursor on. `None` as the new cursor
-    /// means that there are no more; fewer than `max` entries mean nothing.
-    ///
-    /// # Errors
-    /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
-    pub fn read_entries(
-        &self,
-        table: TableId,
-        from: ReadCursor,
-        max: usize,
-        now: Timestamp,
-    ) -> Result<(Vec<EntryState>, Option<ReadCursor>), TableError> {
-        let p = self.current()?;
-        let tables = p.tables.read();
-        let (entries, next) = tables.read(&p.program, table, from.0, max.min(READ), now)?;
-        Ok((entries, next.map(ReadCursor)))
-    }
-
-    /// How many entries a table has.
-    ///
-    /// # Errors
-    /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
-    pub fn entry_count(&self, table: TableId) -> Result<u64, TableError> {
-        self.current()?.tables.read().count(table)
-    }
-
-    /// The action of a miss; `None` if the program gives none.
-    ///
-    /// # Errors
-    /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
-    pub fn default_action(&self, table: TableId) -> Result<Option<EntryAction>, TableError> {
-        let p = self.current()?;
-        let tables = p.tables.read();
-        tables.default_of(&p.program, table)
-    }
-
-    /// Reads a counter: one cell, or all cells of an array.
-    ///
-    /// # Errors
-    /// Why the target makes no sense.
-    pub fn read_counter(&self, target: &CounterTarget) -> Result<Vec<CounterValue>, TableError> {
-        let p = self.current()?;
-        match target {
-            CounterTarget::Direct { table, key } => {
-                let tables = p.tables.read();
-                Ok(vec![tables.direct_counter(&p.program, *table, key, None)?])
-            }
-            CounterTarget::Indexed { counter, index } => {
-                let cells = p.counter(counter.0)?;
-                let range = indices(&p.counter_name(counter.0), *index, cells.size())?;
-                Ok(range.filter_map(|i| cells.get(i)).collect())
-            }
-        }
-    }
-
-    /// Reads meter configurations: one cell, or all cells of an array.
-    ///
-    /// # Errors
-    /// Why the target makes no sense.
-    pub fn read_meter(&self, target: &MeterTarget) -> Result<Vec<Option<MeterConfig>>, TableError> {
-        let mut configs = Vec::new();
-        self.each_meter(target, |meter| configs.push(meter.config()))?;
-        Ok(configs)
-    }
-
-    /// Reads what meters gave each colour: one cell, or all cells of an array.
-    ///
-    /// # Errors
-    /// Why the target makes no sense.
-    pub fn read_colours(&self, target: &MeterTarget) -> Result<Vec<ColourCounts>, TableError> {
-        let mut counts = Vec::new();
-        self.each_meter(target, |meter| counts.push(meter.counts()))?;
-        Ok(counts)
-    }
-
-    /// Makes meters count the colours they give anew: one cell, or all cells of
-    /// an array.
-    ///
-    /// # Errors
-    /// Why the target makes no sense.
-    pub fn clear_colours(&self, target: &MeterTarget) -> Result<(), TableError> {
-        self.each_meter(target, Meter::clear_counts)
-    }
-
-    fn each_meter(
-        &self,
-        target: &MeterTarget,
-        mut each: impl FnMut(&Meter),
-    ) -> Result<(), TableError> {
-        let p = self.current()?;
-        match target {
-            MeterTarget::Direct { table, key } => {
-                let tables = p.tables.read();
-                each(tables.direct_meter(&p.program, *table, key)?);
-            }
-            MeterTarget::Indexed { meter, index } => {
-                let cells = &p.meter(meter.0)?.cells;
-                let range = indices(&p.meter_name(meter.0), *index, cells.len())?;
-                range.filter_map(|i| cells.get(i)).for_each(each);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads register cells: one, or all of an array.
-    ///
-    /// # Errors
-    /// Why the target makes no sense.
-    pub fn read_register(
-        &self,
-        register: RegisterId,
-        index: Option<u32>,
-    ) -> Result<Vec<Value>, TableError> {
-        let p = self.current()?;
-        let (array, name) = p.register(register.0)?;
-        let range = indices(&name, index, array.size() as usize)?;
-        Ok(range
-            .filter_map(|i| array.read_bytes(u32::try_from(i).ok()?))
-            .collect())
-    }
-
-    /// All members of a profile, by id.
-    ///
-    /// # Errors
-    /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
-    pub fn members(&self, profile: ProfileId) -> Result<Vec<Member>, TableError> {
-        let p = self.current()?;
-        let tables = p.tables.read();
-        tables.members(&p.program, profile.0)
-    }
-
-    /// All groups of a selector, by id.
-    ///
-    /// # Errors
-    /// [`TableError::NoSuchObject`] or [`TableError::NoPipeline`].
-    pub fn groups(&self, profile: ProfileId) -> Result<Vec<Group>, TableError> {
-        let p = self.current()?;
-        let tables = p.tables.read();
-        Ok(tables.profile(profile.0)?.groups())
     }
 
     /// Replaces the members of a value set (by its position in
@@ -541,6 +425,16 @@ impl Switch {
     /// # Errors
     /// Why a member makes no sense; the set is then unchanged.
     pub fn set_value_set(&self, set: u32, members: &[Vec<FieldMatch>]) -> Result<(), TableError> {
+        self.set_value_set_noting(set, members, &mut Journal::off())
+    }
+
+    /// As [`Switch::set_value_set`], so that it can be taken back later.
+    pub(crate) fn set_value_set_noting(
+        &self,
+        set: u32,
+        members: &[Vec<FieldMatch>],
+        journal: &mut Journal,
+    ) -> Result<(), TableError> {
         let p = self.current()?;
         let Some(info) = p.program.value_sets.get(set as usize) else {
             return Err(TableError::NoSuchObject {
@@ -560,7 +454,8 @@ impl Switch {
             .collect::<Result<Vec<_>, _>>()?;
         p.writer().change(|tables| {
             if let Some(s) = tables.vsets.get_mut(set as usize) {
-                *s = packed;
+                let old = std::mem::replace(s, packed);
+                journal.log.note(|| Undo::ValueSet(set as usize, old));
             }
         });
         Ok(())

@@ -3,10 +3,9 @@
 //! Members sit in slots, the lowest free first: bmv2 orders a group's members
 //! by their handles, and that order decides which one a hash picks.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::control::{Group, GroupMember, Member, TableError};
+use crate::control::{ActionCall, Group, GroupMember, Member, Selection, TableError};
 use crate::program::ActionId;
 use crate::switch::port_state::PortsDown;
 
@@ -32,33 +31,64 @@ struct MemberRecord {
 struct GroupRecord {
     slot: u32,
     members: Vec<GroupMember>,
+    selection: Selection,
     entries: u64,
+}
+
+impl GroupRecord {
+    fn group(&self, id: u32) -> Group {
+        Group {
+            id,
+            members: self.members.clone(),
+            selection: self.selection,
+        }
+    }
+}
+
+/// Who a group's packets may get.
+#[derive(Debug, Default)]
+struct Choices {
+    /// The slot of a member once for each of its shares.
+    slots: Vec<u32>,
+    random: bool,
 }
 
 /// Slots handed out lowest first.
 #[derive(Debug)]
 struct Slots<T> {
     items: Vec<T>,
-    free: BinaryHeap<Reverse<u32>>,
+    /// Who has each slot.
+    ids: Vec<u32>,
+    free: BTreeSet<u32>,
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
-            free: BinaryHeap::new(),
+            ids: Vec::new(),
+            free: BTreeSet::new(),
         }
     }
 }
 
 impl<T: Default> Slots<T> {
-    fn add(&mut self, item: T) -> u32 {
-        if let Some(Reverse(slot)) = self.free.pop() {
-            self.set(slot, item);
-            return slot;
+    /// Fills a certain slot that is free, or the lowest.
+    fn add(&mut self, certain: Option<u32>, id: u32, item: T) -> u32 {
+        let freed = match certain.filter(|slot| self.free.remove(slot)) {
+            Some(slot) => Some(slot),
+            None => self.free.pop_first(),
+        };
+        let Some(slot) = freed else {
+            self.items.push(item);
+            self.ids.push(id);
+            return u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX);
+        };
+        self.set(slot, item);
+        if let Some(of) = self.ids.get_mut(slot as usize) {
+            *of = id;
         }
-        self.items.push(item);
-        u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
+        slot
     }
 
     fn set(&mut self, slot: u32, item: T) {
@@ -67,9 +97,13 @@ impl<T: Default> Slots<T> {
         }
     }
 
+    fn id(&self, slot: u32) -> u32 {
+        self.ids.get(slot as usize).copied().unwrap_or(0)
+    }
+
     fn remove(&mut self, slot: u32) {
         self.set(slot, T::default());
-        self.free.push(Reverse(slot));
+        self.free.insert(slot);
     }
 }
 
@@ -82,8 +116,7 @@ pub(crate) struct Profile {
     members: BTreeMap<u32, MemberRecord>,
     groups: BTreeMap<u32, GroupRecord>,
     slots: Slots<Slot>,
-    /// For each group, the member slots that a hash may pick.
-    choices: Slots<Vec<u32>>,
+    choices: Slots<Choices>,
     down: PortsDown,
     /// Groups with members that watch a port: port and group.
     watching: BTreeSet<(u16, u32)>,
@@ -118,9 +151,16 @@ impl Profile {
     /// The member that a hash picks from a group; `None` if it is empty.
     #[inline]
     pub(crate) fn choose(&self, group: u32, hash: u64) -> Option<&Slot> {
-        let choices = self.choices.items.get(group as usize)?;
+        let choices = &self.choices.items.get(group as usize)?.slots;
         let n = u64::try_from(choices.len()).ok().filter(|&n| n > 0)?;
         self.member(*choices.get(usize::try_from(hash % n).ok()?)?)
+    }
+
+    /// Whether a group wants a random number for its hash.
+    #[inline]
+    pub(crate) fn is_random(&self, group: u32) -> bool {
+        let choices = self.choices.items.get(group as usize);
+        choices.is_some_and(|choices| choices.random)
     }
 
     /// The slot of a member.
@@ -141,39 +181,35 @@ impl Profile {
 
     /// The id of the member in a slot.
     pub(crate) fn member_at(&self, slot: u32) -> u32 {
-        self.members
-            .iter()
-            .find(|(_, m)| m.slot == slot)
-            .map_or(0, |(&id, _)| id)
+        self.slots.id(slot)
     }
 
     /// The id of the group in a slot.
     pub(crate) fn group_at(&self, slot: u32) -> u32 {
-        self.groups
-            .iter()
-            .find(|(_, g)| g.slot == slot)
-            .map_or(0, |(&id, _)| id)
+        self.choices.id(slot)
     }
 
     /// Counts an entry that uses, or no longer uses, a member or group.
     pub(crate) fn refer(&mut self, is_group: bool, slot: u32, more: bool) {
         let count = if is_group {
-            self.groups
-                .values_mut()
-                .find(|g| g.slot == slot)
-                .map(|g| &mut g.entries)
+            let id = self.choices.id(slot);
+            self.groups.get_mut(&id).map(|g| &mut g.entries)
         } else {
-            self.members
-                .values_mut()
-                .find(|m| m.slot == slot)
-                .map(|m| &mut m.entries)
+            let id = self.slots.id(slot);
+            self.members.get_mut(&id).map(|m| &mut m.entries)
         };
         if let Some(n) = count {
             *n = if more { *n + 1 } else { n.saturating_sub(1) };
         }
     }
 
-    pub(crate) fn insert_member(&mut self, id: u32, slot: Slot) -> Result<(), TableError> {
+    /// Adds a member. `at`: into the slot that it had before.
+    pub(crate) fn insert_member(
+        &mut self,
+        id: u32,
+        slot: Slot,
+        at: Option<u32>,
+    ) -> Result<(), TableError> {
         if self.members.contains_key(&id) {
             return Err(TableError::AlreadyExists {
                 place: self.place(),
@@ -186,7 +222,7 @@ impl Profile {
                 size: u64::from(self.size),
             });
         }
-        let slot = self.slots.add(slot);
+        let slot = self.slots.add(at, id, slot);
         self.members.insert(
             id,
             MemberRecord {
@@ -243,7 +279,7 @@ impl Profile {
                 continue;
             };
             // Checked when they were written.
-            if let Ok(choices) = self.choices_of(&g.members) {
+            if let Ok(choices) = self.choices_of(&g.members, g.selection) {
                 self.choices.set(g.slot, choices);
             }
         }
@@ -259,7 +295,11 @@ impl Profile {
         }
     }
 
-    fn choices_of(&self, members: &[GroupMember]) -> Result<Vec<u32>, TableError> {
+    fn choices_of(
+        &self,
+        members: &[GroupMember],
+        selection: Selection,
+    ) -> Result<Choices, TableError> {
         let invalid = |what: String| TableError::Invalid {
             place: self.place(),
             what,
@@ -270,7 +310,7 @@ impl Profile {
                 "the weights add up to {shares}, more than {MAX_SHARES}"
             )));
         }
-        let mut choices = Vec::new();
+        let mut slots = Vec::new();
         let mut seen = BTreeSet::new();
         for m in members {
             if m.weight == 0 {
@@ -281,11 +321,14 @@ impl Profile {
             }
             let slot = self.member_slot(m.member)?;
             if m.watch_port.is_none_or(|port| !self.down.contains(port)) {
-                choices.extend(std::iter::repeat_n(slot, m.weight as usize));
+                slots.extend(std::iter::repeat_n(slot, m.weight as usize));
             }
         }
-        choices.sort_unstable();
-        Ok(choices)
+        slots.sort_unstable();
+        Ok(Choices {
+            slots,
+            random: selection == Selection::Random,
+        })
     }
 
     fn count_groups(&mut self, members: &[GroupMember], more: bool) {
@@ -300,15 +343,20 @@ impl Profile {
         }
     }
 
-    pub(crate) fn insert_group(&mut self, group: &Group) -> Result<(), TableError> {
+    /// Adds a group. `at`: into the slot that it had before.
+    pub(crate) fn insert_group(
+        &mut self,
+        group: &Group,
+        at: Option<u32>,
+    ) -> Result<(), TableError> {
         if self.groups.contains_key(&group.id) {
             return Err(TableError::AlreadyExists {
                 place: self.place(),
                 what: format!("group {}", group.id),
             });
         }
-        let choices = self.choices_of(&group.members)?;
-        let slot = self.choices.add(choices);
+        let choices = self.choices_of(&group.members, group.selection)?;
+        let slot = self.choices.add(at, group.id, choices);
         self.count_groups(&group.members, true);
         self.watch(group.id, &group.members, true);
         self.groups.insert(
@@ -316,6 +364,7 @@ impl Profile {
             GroupRecord {
                 slot,
                 members: group.members.clone(),
+                selection: group.selection,
                 entries: 0,
             },
         );
@@ -324,13 +373,16 @@ impl Profile {
 
     pub(crate) fn modify_group(&mut self, group: &Group) -> Result<(), TableError> {
         let slot = self.group_slot(group.id)?;
-        let choices = self.choices_of(&group.members)?;
+        let choices = self.choices_of(&group.members, group.selection)?;
         self.choices.set(slot, choices);
         self.count_groups(&group.members, true);
         let old = self
             .groups
             .get_mut(&group.id)
-            .map(|g| std::mem::replace(&mut g.members, group.members.clone()))
+            .map(|g| {
+                g.selection = group.selection;
+                std::mem::replace(&mut g.members, group.members.clone())
+            })
             .unwrap_or_default();
         self.count_groups(&old, false);
         self.watch(group.id, &old, false);
@@ -358,31 +410,45 @@ impl Profile {
         Ok(())
     }
 
-    /// All members by id; `call` turns a slot into a call.
+    /// How many members there are.
+    pub(crate) fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Members by id, one or all; `call` turns a slot into a call.
     pub(crate) fn members(
         &self,
-        call: impl Fn(ActionId, &[u64]) -> crate::control::ActionCall,
+        id: Option<u32>,
+        call: impl Fn(ActionId, &[u64]) -> ActionCall,
     ) -> Vec<Member> {
-        self.members
-            .iter()
-            .filter_map(|(&id, m)| {
-                let slot = self.member(m.slot)?;
-                Some(Member {
-                    id,
-                    call: call(ActionId(slot.action), &slot.params),
-                })
+        let member = |(&id, m): (&u32, &MemberRecord)| {
+            let slot = self.member(m.slot)?;
+            Some(Member {
+                id,
+                call: call(ActionId(slot.action), &slot.params),
             })
-            .collect()
+        };
+        match id {
+            None => self.members.iter().filter_map(member).collect(),
+            Some(id) => {
+                let found = self.members.get_key_value(&id);
+                found.and_then(member).into_iter().collect()
+            }
+        }
     }
 
     /// All groups by id.
     pub(crate) fn groups(&self) -> Vec<Group> {
-        self.groups
-            .iter()
-            .map(|(&id, g)| Group {
-                id,
-                members: g.members.clone(),
-            })
-            .collect()
+        self.groups.iter().map(|(&id, g)| g.group(id)).collect()
+    }
+
+    /// One group.
+    pub(crate) fn group(&self, id: u32) -> Option<Group> {
+        self.groups.get(&id).map(|g| g.group(id))
     }
 }

@@ -6,7 +6,7 @@ use super::params::unpack_call;
 use super::table::{Kind, LIVE, split_head};
 use super::{Tables, name};
 use crate::control::{
-    CounterValue, EntryAction, EntryKey, EntryState, MeterConfig, TableEntry, TableError,
+    CounterValue, DefaultState, EntryAction, EntryKey, EntryState, Member, TableEntry, TableError,
 };
 use crate::ir::Ir;
 use crate::meters::Meter;
@@ -26,6 +26,24 @@ impl Tables {
             .default
             .as_ref()
             .map(|d| self.entry_action(&program.ir, info, d.kind, d.value, &d.params)))
+    }
+
+    /// The default entry with its state.
+    pub(crate) fn default_state(
+        &self,
+        program: &Program,
+        table: TableId,
+    ) -> Result<DefaultState, TableError> {
+        let action = self.default_of(program, table)?;
+        let t = self.table(table)?;
+        let metered = t.meters.is_some();
+        Ok(DefaultState {
+            action,
+            is_initial: t.default == t.initial,
+            counter: t.counted.then(|| t.missed.count(None)),
+            meter: t.missed.meter.config(),
+            colours: metered.then(|| t.missed.meter.counts()),
+        })
     }
 
     fn entry_action(
@@ -131,12 +149,12 @@ impl Tables {
         Ok(u64::from(self.table(table)?.slab.len()))
     }
 
-    /// Reads or writes an entry's direct counter.
+    /// Reads or writes the direct counter of an entry, or of the default entry.
     pub(crate) fn direct_counter(
         &self,
         program: &Program,
         table: TableId,
-        key: &EntryKey,
+        key: Option<&EntryKey>,
         write: Option<CounterValue>,
     ) -> Result<CounterValue, TableError> {
         let info = Self::info(program, table)?;
@@ -147,6 +165,9 @@ impl Tables {
                 what: "it has no direct counter".into(),
             });
         }
+        let Some(key) = key else {
+            return Ok(t.missed.count(write));
+        };
         let slot = self.find(program, table, key)?;
         if let Some(v) = write {
             t.slab.set(slot, t.offsets.packets, v.packets);
@@ -155,12 +176,12 @@ impl Tables {
         Ok(t.counter(slot))
     }
 
-    /// The direct meter of an entry.
+    /// The direct meter of an entry, or of the default entry.
     pub(crate) fn direct_meter(
         &self,
         program: &Program,
         table: TableId,
-        key: &EntryKey,
+        key: Option<&EntryKey>,
     ) -> Result<&Meter, TableError> {
         let info = Self::info(program, table)?;
         let t = self.table(table)?;
@@ -170,6 +191,9 @@ impl Tables {
                 what: "it has no direct meter".into(),
             });
         }
+        let Some(key) = key else {
+            return Ok(&t.missed.meter);
+        };
         let slot = self.find(program, table, key)?;
         t.meter(slot).ok_or_else(|| TableError::NotFound {
             place: name(info),
@@ -177,26 +201,14 @@ impl Tables {
         })
     }
 
-    /// Sets the rates of a direct meter.
-    pub(crate) fn configure_meter(
-        &self,
-        program: &Program,
-        table: TableId,
-        key: &EntryKey,
-        config: Option<MeterConfig>,
-    ) -> Result<(), TableError> {
-        self.direct_meter(program, table, key)?.configure(config);
-        Ok(())
-    }
-
-    /// The members of a profile.
+    /// The members of a profile, one or all.
     pub(crate) fn members(
         &self,
         program: &Program,
         profile: u32,
-    ) -> Result<Vec<crate::control::Member>, TableError> {
-        Ok(self
-            .profile(profile)?
-            .members(|action, words| unpack_call(&program.ir, action, words)))
+        id: Option<u32>,
+    ) -> Result<Vec<Member>, TableError> {
+        let call = |action, words: &[u64]| unpack_call(&program.ir, action, words);
+        Ok(self.profile(profile)?.members(id, call))
     }
 }

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::index::{Index, Parts};
 use super::key::{Encoded, KeyLayout};
 use super::slab::{Beside, Slab};
-use crate::control::{CounterValue, MeterConfig, TableEntry};
-use crate::meters::Meter;
+use crate::control::{CounterValue, TableEntry};
+use crate::meters::{self, Meter};
 use crate::program::{MatchKind, Program};
 use crate::switch::Timestamp;
 
@@ -54,11 +54,33 @@ pub(super) struct Offsets {
 }
 
 /// What happens on a miss.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DefaultEntry {
     pub(crate) kind: Kind,
     pub(crate) value: u32,
     pub(crate) params: Box<[u64]>,
+}
+
+/// The direct resources of the default entry.
+#[derive(Debug, Default)]
+pub(crate) struct Missed {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    pub(super) meter: Meter,
+}
+
+impl Missed {
+    /// Reads the counter, after it was written if it is to be.
+    pub(super) fn count(&self, write: Option<CounterValue>) -> CounterValue {
+        if let Some(v) = write {
+            self.packets.store(v.packets, Ordering::Relaxed);
+            self.bytes.store(v.bytes, Ordering::Relaxed);
+        }
+        CounterValue {
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// One table.
@@ -73,6 +95,7 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     pub(crate) default: Option<DefaultEntry>,
     pub(super) initial: Option<DefaultEntry>,
+    pub(super) missed: Missed,
     pub(super) meters: Option<Beside<Meter>>,
     /// Cookies and metadata of the entries that have them.
     pub(super) extras: Mutex<Beside<Option<Box<Extra>>>>,
@@ -83,7 +106,7 @@ pub(crate) struct Table {
 pub(crate) struct Before {
     record: Vec<u64>,
     extra: Option<Box<Extra>>,
-    meter: Option<MeterConfig>,
+    meter: Option<Box<meters::State>>,
 }
 
 /// A resolved entry action: what to store.
@@ -108,6 +131,7 @@ impl Table {
                 index: Index::tree(0),
                 default: None,
                 initial: None,
+                missed: Missed::default(),
                 meters: None,
                 extras: Mutex::default(),
             };
@@ -158,6 +182,7 @@ impl Table {
             },
             default: None,
             initial: None,
+            missed: Missed::default(),
             meters: ir.meter.map(|_| Beside::default()),
             extras: Mutex::default(),
         }
@@ -194,6 +219,20 @@ impl Table {
             value,
             record.get(self.offsets.params..).unwrap_or(&[]),
         )
+    }
+
+    /// Counts a miss.
+    #[inline]
+    pub(crate) fn count_miss(&self, bytes: u64) {
+        if self.counted {
+            self.missed.packets.fetch_add(1, Ordering::Relaxed);
+            self.missed.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The direct meter of the default entry.
+    pub(crate) fn miss_meter(&self) -> &Meter {
+        &self.missed.meter
     }
 
     /// The direct meter of an entry.
@@ -316,23 +355,24 @@ impl Table {
                 .map(|i| self.slab.word(slot, i))
                 .collect(),
             extra: self.extras.lock().get(slot).cloned().flatten(),
-            meter: self.meter(slot).and_then(Meter::config),
+            meter: self.meter(slot).map(|m| Box::new(m.state())),
         }
     }
 
-    /// Makes a record what it was. Its meter, if it was configured since,
-    /// starts with full buckets.
-    pub(super) fn restore(&mut self, slot: u32, before: Before) {
+    /// Makes a record what it was. Its counter and its meter only if the entry
+    /// was gone: otherwise packets have gone on with them.
+    pub(super) fn restore(&mut self, slot: u32, before: Before, gone: bool) {
+        let counter = self.offsets.packets..self.offsets.packets + 2 * usize::from(self.counted);
         for (i, w) in before.record.iter().enumerate() {
-            self.slab.set(slot, i, *w);
+            if gone || !counter.contains(&i) {
+                self.slab.set(slot, i, *w);
+            }
         }
         if let Some(extra) = self.extras.get_mut().get_mut(slot) {
             *extra = before.extra;
         }
-        if let Some(m) = self.meter(slot)
-            && m.config() != before.meter
-        {
-            m.configure(before.meter);
+        if let (true, Some(m), Some(old)) = (gone, self.meter(slot), &before.meter) {
+            m.restore(old);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Tables;
 use super::key::Encoded;
+use super::profile::Slot;
 use super::table::{Before, DefaultEntry, Stored, split_head};
-use crate::control::TableOp;
+use crate::control::{Group, MeterTarget, TableOp};
+use crate::meters;
 use crate::program::{Program, TableId};
 
 /// What takes an operation back, exactly: slots and counters included.
@@ -29,7 +31,22 @@ pub(crate) enum Undo {
         table: TableId,
         old: Option<DefaultEntry>,
     },
-    /// On anything but a table: an operation that has the opposite effect.
+    /// A member that was removed, and its slot.
+    Member {
+        profile: u32,
+        id: u32,
+        at: u32,
+        slot: Slot,
+    },
+    /// A group that was removed, and its slot.
+    Group { profile: u32, group: Group, at: u32 },
+    /// Rates of a meter, and its tokens.
+    Rates(MeterTarget, Box<meters::State>),
+    /// What a meter had counted.
+    Colours(MeterTarget, Box<meters::State>),
+    /// A value set.
+    ValueSet(usize, Vec<Vec<(u64, u64)>>),
+    /// On anything else: an operation that has the opposite effect.
     Other(TableOp),
 }
 
@@ -48,6 +65,18 @@ impl Log {
         Self(Some(Vec::with_capacity(operations)))
     }
 
+    /// Whether anything may be taken back.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Takes over what a batch that is done has noted.
+    pub(crate) fn append(&mut self, other: Self) {
+        if let (Some(list), Some(mut more)) = (&mut self.0, other.0) {
+            list.append(&mut more);
+        }
+    }
+
     pub(crate) fn note(&mut self, undo: impl FnOnce() -> Undo) {
         if let Some(list) = &mut self.0 {
             list.push(undo());
@@ -61,8 +90,35 @@ impl Log {
 }
 
 impl Tables {
-    /// Takes one operation on a table back. Those after it were taken back before.
+    /// Takes one operation on tables, profiles and value sets back. Those after it were taken back before.
     pub(crate) fn undo(&mut self, program: &Program, undo: Undo) {
+        match undo {
+            Undo::Member {
+                profile,
+                id,
+                at,
+                slot,
+            } => {
+                if let Ok(p) = self.profile_mut(profile) {
+                    // It had room for it before.
+                    let _ = p.insert_member(id, slot, Some(at));
+                }
+                return;
+            }
+            Undo::Group { profile, group, at } => {
+                if let Ok(p) = self.profile_mut(profile) {
+                    let _ = p.insert_group(&group, Some(at));
+                }
+                return;
+            }
+            Undo::ValueSet(set, old) => {
+                if let Some(s) = self.vsets.get_mut(set) {
+                    *s = old;
+                }
+                return;
+            }
+            _ => {}
+        }
         let (Undo::Inserted { table, .. }
         | Undo::Modified { table, .. }
         | Undo::Deleted { table, .. }
@@ -81,7 +137,7 @@ impl Tables {
             }
             Undo::Modified { slot, before, .. } => {
                 let (kind, value) = split_head(t.slab.head(slot));
-                t.restore(slot, before);
+                t.restore(slot, before, false);
                 let (old_kind, old_value) = split_head(t.slab.head(slot));
                 self.refer(info, old_kind, old_value, true);
                 self.refer(info, kind, value, false);
@@ -90,7 +146,7 @@ impl Tables {
                 slot, key, before, ..
             } => {
                 t.slab.take(slot);
-                t.restore(slot, before);
+                t.restore(slot, before, true);
                 t.index.insert(slot, &key);
                 let (kind, value) = split_head(t.slab.head(slot));
                 self.refer(info, kind, value, true);
@@ -104,7 +160,7 @@ impl Tables {
                 // Refuses nothing that was there before.
                 let _ = self.replace_default(info, table, old, &mut Log::off());
             }
-            Undo::Other(_) => {}
+            _ => {}
         }
     }
 }

@@ -276,6 +276,7 @@ impl Tables {
         program: &Program,
         op: &Prepared<'_>,
         now: Timestamp,
+        log: &mut Log,
     ) -> Option<Result<(), TableError>> {
         let Prepared::Insert(new) = op else {
             return None;
@@ -291,6 +292,11 @@ impl Tables {
             self.check_new(info, new)?;
             let slot = t.store(&new.key, action, new.entry, now);
             t.index.add(slot, &new.key);
+            log.note(|| Undo::Inserted {
+                table: new.table,
+                slot,
+                key: new.key.clone(),
+            });
             Ok(())
         }))
     }

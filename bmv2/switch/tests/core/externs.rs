@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use softswitch::{
-    ActionCall, CounterTarget, CounterValue, Digest, EntryAction, FieldMatch, Group, GroupMember,
-    Member, MeterConfig, MeterTarget, MulticastGroup, Program, Switch, SwitchConfig, TableError,
-    TableOp, Timestamp, Value,
+    ActionCall, ColourCounts, CounterTarget, CounterValue, Digest, EntryAction, FieldMatch, Group,
+    GroupMember, Member, MeterConfig, MeterTarget, MulticastGroup, Program, Selection, Switch,
+    SwitchConfig, TableError, TableOp, Timestamp, Value,
 };
 
 use crate::build::{Out, bytes, call, entry, exact, run, table, value};
@@ -178,6 +178,7 @@ fn meters_colour_packets() {
         cburst: 1,
         pir: 1_000,
         pburst: 2,
+        eburst: None,
     };
     let target = MeterTarget::Indexed {
         meter,
@@ -209,6 +210,7 @@ fn meters_colour_packets() {
         cburst: 14,
         pir: 1,
         pburst: 28,
+        eburst: None,
     };
     let ops = [
         TableOp::Insert {
@@ -248,6 +250,49 @@ fn meters_colour_packets() {
         s.apply(Timestamp::default(), &[op])[0],
         Err(TableError::Invalid { .. })
     ));
+}
+
+/// A table's direct meter colours misses too once its default entry has rates;
+/// before, the colour stays what it was, as in bmv2.
+#[test]
+fn a_default_entry_colours_packets_that_miss() {
+    let s = switch();
+    let mut w = s.worker();
+    let mut colour = |us| match run(&mut w, 3, &ask(19, 7, 9), us).as_slice() {
+        [Out::Sent(1, p)] => u16::from_be_bytes([p[2], p[3]]),
+        other => panic!("{other:?}"),
+    };
+    let program = s.program().unwrap();
+    let id = table(&program, "metered");
+    let target = MeterTarget::Default { table: id };
+    let none = s.default_entry(id).unwrap();
+    assert!(none.is_initial && none.meter.is_none());
+    assert_eq!(none.colours, Some(ColourCounts::default()));
+    assert_eq!(colour(0), 0);
+    assert_eq!(s.read_colours(&target), Ok(vec![ColourCounts::default()]));
+    // A packet has 14 bytes.
+    let config = MeterConfig {
+        cir: 0,
+        cburst: 14,
+        pir: 0,
+        pburst: 28,
+        eburst: None,
+    };
+    let op = TableOp::ConfigureMeter {
+        target: target.clone(),
+        config: Some(config),
+    };
+    assert_eq!(s.apply(Timestamp::default(), &[op]), [Ok(())]);
+    assert_eq!([colour(1), colour(2), colour(3)], [0, 1, 2]);
+    assert_eq!(s.default_entry(id).unwrap().meter, Some(config));
+    // An entry has a meter of its own.
+    let e = entry(vec![exact(7)], 0, call(&program, id, "colour_it", &[]));
+    let op = TableOp::Insert {
+        table: id,
+        entry: e,
+    };
+    assert_eq!(s.apply(Timestamp::default(), &[op]), [Ok(())]);
+    assert_eq!(colour(4), 0);
 }
 
 #[test]
@@ -374,7 +419,11 @@ fn selectors_choose_by_hash_among_members_whose_port_is_up() {
         weight: 1,
         watch_port,
     };
-    let group = |members| Group { id: 1, members };
+    let group = |members| Group {
+        id: 1,
+        members,
+        selection: Selection::Selector,
+    };
     let all = vec![gm(100, Some(7)), gm(101, Some(8)), gm(102, None)];
     assert_eq!(
         one(TableOp::InsertGroup {

@@ -16,3 +16,4 @@ mod lookup;
 mod queues;
 mod small;
 mod tables;
+mod undo;

@@ -9,14 +9,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod adoption;
 mod arbitration;
 mod compat;
+mod defaults;
 mod digests;
+mod keepalive;
 mod limits;
+mod meters;
 mod packets;
 mod pipeline;
 mod profiles;
 mod resources;
+mod rollback;
 mod support;
 mod tables;
 mod tls;

@@ -3,8 +3,14 @@
 use std::collections::BTreeSet;
 
 use p4runtime_proto::entry;
+use p4runtime_proto::p4::config::v1::ActionProfile;
+use p4runtime_proto::p4::config::v1::action_profile::{SelectorSizeSemantics, SumOfMembers};
 use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::action_profile_action_set::{
+    ActionSelectionMode as Mode, SizeSemantics as Size,
+};
 use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::table_action::Type;
 use tonic::Code;
 
@@ -347,32 +353,191 @@ async fn actions_of_a_one_shot_set_watch_ports_too() {
     assert_eq!(c.read_entries(to_set.clone()).await, [to_set]);
 }
 
+/// The program with other bounds of its selector.
+fn config_with(change: impl FnOnce(&mut ActionProfile)) -> p4::ForwardingPipelineConfig {
+    let mut config = config(1);
+    change(&mut config.p4info.as_mut().unwrap().action_profiles[0]);
+    config
+}
+
+/// A route to an action set with modes of its own.
+fn own_modes(actions: &[(u16, i32)], mode: i32, size: i32) -> p4::TableEntry {
+    let Type::ActionProfileActionSet(mut set) = set(actions) else {
+        panic!("not an action set");
+    };
+    set.action_selection_mode = mode;
+    set.size_semantics = size;
+    route(0x0a01_0000, 16, Type::ActionProfileActionSet(set))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_may_say_what_the_selector_does_anyway() {
-    use p4::action_profile_action_set::{ActionSelectionMode as Mode, SizeSemantics as Size};
+async fn a_set_may_have_modes_of_its_own() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
     // The selector hashes, and P4Info's semantics is the sum of weights.
-    for (mode, size, code) in [
-        (Mode::Hash as i32, Size::SumOfWeights as i32, Code::Ok),
-        (Mode::Hash as i32, 0, Code::Ok),
-        (0, Size::SumOfWeights as i32, Code::Ok),
-        (Mode::Random as i32, 0, Code::Unimplemented),
-        (0, Size::SumOfMembers as i32, Code::Unimplemented),
-        (7, 0, Code::InvalidArgument),
-        (0, 7, Code::InvalidArgument),
+    for mode in [
+        Mode::DefaultModeDeterminedByActionSelector,
+        Mode::Hash,
+        Mode::Random,
     ] {
-        let Type::ActionProfileActionSet(mut actions) = set(&[(2, 1)]) else {
-            panic!("not an action set");
-        };
-        actions.action_selection_mode = mode;
-        actions.size_semantics = size;
-        let to_set = route(0x0a01_0000, 16, Type::ActionProfileActionSet(actions));
-        let insert = entry::insert(to_set.clone());
-        assert_eq!(c.write_one(insert).await, code, "{mode} {size}");
-        if code == Code::Ok {
+        for size in [
+            Size::DefaultSizeDeterminedByActionSelector,
+            Size::SumOfWeights,
+            Size::SumOfMembers,
+        ] {
+            let to_set = own_modes(&[(2, 1), (3, 1)], mode.into(), size.into());
+            let case = format!("{mode:?} {size:?}");
+            let insert = entry::insert(to_set.clone());
+            assert_eq!(c.write_one(insert).await, Code::Ok, "{case}");
             assert_eq!(c.read_entries(to_set.clone()).await, [to_set.clone()]);
-            assert_eq!(c.write_one(entry::delete(to_set)).await, Code::Ok);
+            let delete = entry::delete(to_set);
+            assert_eq!(c.write_one(delete).await, Code::Ok, "{case}");
         }
+    }
+    for (mode, size) in [(7, 0), (0, 7)] {
+        let insert = entry::insert(own_modes(&[(2, 1)], mode, size));
+        assert_eq!(c.write_one(insert).await, Code::InvalidArgument);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_count_what_the_set_says() {
+    let set_of = |selector| {
+        move |profile: &mut ActionProfile| {
+            profile.max_group_size = 4;
+            profile.selector_size_semantics = Some(selector);
+        }
+    };
+    let weights = SelectorSizeSemantics::SumOfWeights(Default::default());
+    let members = SelectorSizeSemantics::SumOfMembers(SumOfMembers {
+        max_member_weight: 2,
+    });
+    let (four_ones, heavy) = (vec![(2, 1); 4], vec![(2, 3), (3, 2)]);
+    let (twos, five_ones) = (vec![(2, 2); 4], vec![(2, 1); 5]);
+    for (selector, actions, size, code) in [
+        // At most four by weight: 3 + 2 is too much, but it is two members.
+        (weights, &four_ones, 0, Code::Ok),
+        (weights, &heavy, 0, Code::InvalidArgument),
+        (weights, &heavy, Size::SumOfMembers as i32, Code::Ok),
+        (
+            weights,
+            &five_ones,
+            Size::SumOfMembers as i32,
+            Code::InvalidArgument,
+        ),
+        // At most four members, of a weight of at most two.
+        (members, &twos, 0, Code::Ok),
+        (
+            members,
+            &twos,
+            Size::SumOfWeights as i32,
+            Code::InvalidArgument,
+        ),
+        (members, &heavy, 0, Code::InvalidArgument),
+        (
+            members,
+            &vec![(2, 3), (3, 1)],
+            Size::SumOfWeights as i32,
+            Code::Ok,
+        ),
+        (members, &five_ones, 0, Code::InvalidArgument),
+    ] {
+        let bed = Bed::start().await;
+        let mut c = bed.primary(1).await;
+        let config = config_with(set_of(selector));
+        let commit = Action::VerifyAndCommit;
+        c.set_pipeline(commit, Some(config)).await.unwrap();
+        let insert = entry::insert(own_modes(actions, 0, size));
+        let case = format!("{selector:?} {actions:?} {size}");
+        assert_eq!(c.write_one(insert).await, code, "{case}");
+    }
+}
+
+/// Sends so many packets that are all alike; how many leave port 3.
+async fn share_of_port_3(bed: &Bed, packets: usize) -> usize {
+    for _ in 0..packets {
+        bed.send(1, &ipv4(0x0a01_0203, 0x0a00_0001, 17, 5));
+    }
+    let mut counts = [0; 2];
+    for _ in 0..500 {
+        for (port, count) in [2, 3].into_iter().zip(&mut counts) {
+            while bed.ports[port - 1].try_receive().is_some() {
+                *count += 1;
+            }
+        }
+        if counts[0] + counts[1] == packets {
+            return counts[1];
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("only {counts:?} packets came");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_may_pick_at_random() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let default = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        is_default_action: true,
+        action: Some(action("NoAction", &[])),
+        ..Default::default()
+    };
+    let weights = [(2, 1), (3, 3)];
+    let hashing = own_modes(&weights, 0, 0);
+    c.write(vec![entry::modify(default), entry::insert(hashing)])
+        .await
+        .unwrap();
+    let all_or_none = share_of_port_3(&bed, 100).await;
+    assert!([0, 100].contains(&all_or_none), "a flow keeps its port");
+    let random = own_modes(&weights, Mode::Random.into(), 0);
+    assert_eq!(c.write_one(entry::modify(random)).await, Code::Ok);
+    // Three quarters of 800 with a standard deviation of 12: six of them.
+    let share = share_of_port_3(&bed, 800).await;
+    assert!(share.abs_diff(600) < 74, "{share}");
+    // Back to the hash: the group is the same, its mode is not.
+    let hashing = own_modes(&weights, Mode::Hash.into(), 0);
+    assert_eq!(c.write_one(entry::modify(hashing)).await, Code::Ok);
+    assert_eq!(share_of_port_3(&bed, 100).await, all_or_none);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_replaces_another_in_a_full_profile() {
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    let mut config = config_with(|profile| profile.size = 4);
+    let mut program: serde_json::Value = serde_json::from_str(JSON).unwrap();
+    for pipeline in program["pipelines"].as_array_mut().unwrap() {
+        for profile in pipeline["action_profiles"].as_array_mut().unwrap() {
+            profile["max_size"] = 4.into();
+        }
+    }
+    config.p4_device_config = program.to_string().into_bytes();
+    let commit = Action::VerifyAndCommit;
+    c.set_pipeline(commit, Some(config)).await.unwrap();
+    let dst = 0x0a01_0203;
+    let to = |actions: &[(u16, i32)]| route(0x0a01_0000, 16, set(actions));
+    let full = [(2, 1); 4];
+    assert_eq!(c.write_one(entry::insert(to(&full))).await, Code::Ok);
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([2]));
+    // The members of the old set are free at this moment.
+    let other = to(&[(3, 1); 4]);
+    for update in [entry::modify(other.clone()), entry::modify(other.clone())] {
+        assert_eq!(c.write_one(update).await, Code::Ok);
+        assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    }
+    // Five are too many, whatever was there; and what was there stays.
+    let update = entry::modify(to(&[(2, 1); 5]));
+    assert_eq!(c.write_one(update).await, Code::ResourceExhausted);
+    assert_eq!(c.read_entries(other.clone()).await, [other.clone()]);
+    assert_eq!(ports_used(&bed, &mut c, dst).await, BTreeSet::from([3]));
+    // Nothing is left over: when it is gone there is room for four.
+    assert_eq!(c.write_one(entry::delete(other)).await, Code::Ok);
+    for id in 1..=5 {
+        let code = match id {
+            5 => Code::ResourceExhausted,
+            _ => Code::Ok,
+        };
+        assert_eq!(c.write_one(entry::insert(member(id, 2))).await, code);
     }
 }

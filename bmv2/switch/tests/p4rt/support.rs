@@ -58,6 +58,7 @@ pub(crate) struct Bed {
     pub(crate) ports: Vec<ChannelPort>,
     pub(crate) plane: Arc<DataPlane>,
     pub(crate) switch: Arc<Switch>,
+    pub(crate) server: Arc<P4RuntimeServer>,
     pub(crate) address: String,
     _stop: oneshot::Sender<()>,
 }
@@ -72,17 +73,21 @@ impl Bed {
     }
 
     pub(crate) async fn start_with(mode: Mode, tls: Option<Tls>) -> Self {
+        Self::start_as(ServerConfig {
+            device_id: DEVICE,
+            mode,
+            tls,
+            ..ServerConfig::default()
+        })
+        .await
+    }
+
+    pub(crate) async fn start_as(config: ServerConfig) -> Self {
         let switch = Switch::new(SwitchConfig {
             cpu_port: Some(CPU_PORT),
             ..SwitchConfig::default()
         });
         let clock = Clock::start();
-        let config = ServerConfig {
-            device_id: DEVICE,
-            mode,
-            tls,
-            ..ServerConfig::default()
-        };
         let server = Arc::new(P4RuntimeServer::new(config, &switch, clock).unwrap());
         let (mut ports, mut specs) = (Vec::new(), Vec::new());
         for port in 1..=3 {
@@ -104,16 +109,18 @@ impl Bed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
+        let serving = Arc::clone(&server);
         tokio::spawn(async move {
             let stopped = async {
                 let _ = stopped.await;
             };
-            server.serve(listener, stopped).await.unwrap();
+            serving.serve(listener, stopped).await.unwrap();
         });
         Self {
             ports,
             plane,
             switch,
+            server,
             address,
             _stop: stop,
         }

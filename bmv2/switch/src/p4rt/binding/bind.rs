@@ -455,6 +455,7 @@ fn bind_profile(profile: &p4info::ActionProfile, program: &Program) -> Outcome<P
             Some(SelectorSizeSemantics::SumOfMembers(sum)) => Some(sum.max_member_weight),
             _ => None,
         },
+        picks_at_random: program.picks_at_random(core),
         weights_disallowed: profile.weights_disallowed,
         tables: profile.table_ids.clone(),
     })

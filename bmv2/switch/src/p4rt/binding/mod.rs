@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
+use p4runtime_proto::p4::v1::action_profile_action_set::SizeSemantics;
 
 use super::data::DataType;
 use super::fault::{Fault, Outcome};
@@ -151,8 +152,8 @@ pub(super) struct CounterBinding {
     pub(super) unit: CounterUnit,
 }
 
-/// How P4Info says that a meter marks; the data plane's has two rates and three
-/// colours, of which the others are special cases.
+/// How P4Info says that a meter marks. One of two colours is a special case of
+/// each of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeterKind {
     /// RFC 2698, three colours.
@@ -206,9 +207,21 @@ pub(super) struct ProfileBinding {
     pub(super) max_group_size: i32,
     /// Whether sizes count members instead of weights, and the largest weight.
     pub(super) sum_of_members: Option<i32>,
+    /// Whether the selector of the program picks at random by itself.
+    pub(super) picks_at_random: bool,
     pub(super) weights_disallowed: bool,
     /// P4Info ids of the tables; all have the same actions.
     pub(super) tables: Vec<u32>,
+}
+
+impl ProfileBinding {
+    /// What P4Info has sizes of groups count.
+    pub(super) fn size_semantics(&self) -> SizeSemantics {
+        match self.sum_of_members {
+            Some(_) => SizeSemantics::SumOfMembers,
+            None => SizeSemantics::SumOfWeights,
+        }
+    }
 }
 
 #[derive(Debug)]

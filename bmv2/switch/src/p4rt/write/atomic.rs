@@ -9,10 +9,11 @@ use p4runtime_proto::p4::v1::update::Type as UpdateType;
 
 use super::super::binding::Binding;
 use super::super::fault::Outcome;
-use super::super::rollback::aborted;
 use super::super::target::Target;
+use super::rollback::aborted;
 use super::{Batch, refusal};
 use crate::Timestamp;
+use crate::switch::Journal;
 
 /// Whether updates only add, change or remove entries that name their action:
 /// what becomes operations on the switch without a look at its state.
@@ -38,14 +39,7 @@ pub(in super::super) fn execute_atomic(
 ) -> Vec<Outcome<()>> {
     let total = updates.len();
     let pipeline = Arc::clone(&target.pipeline);
-    let mut batch = Batch {
-        outcomes: Vec::with_capacity(total),
-        ops: Vec::with_capacity(total),
-        owners: Vec::with_capacity(total),
-        binding: &pipeline.binding,
-        target,
-        now,
-    };
+    let mut batch = Batch::new(target, &pipeline.binding, now, total, Journal::off());
     for (position, update) in updates.into_iter().enumerate() {
         batch.outcomes.push(Ok(()));
         if let Err(fault) = batch.update(update) {

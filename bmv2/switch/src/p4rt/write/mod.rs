@@ -3,6 +3,7 @@
 
 mod atomic;
 mod resources;
+mod rollback;
 
 use std::sync::Arc;
 
@@ -15,14 +16,14 @@ use super::Mode;
 use super::binding::{Binding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
+use super::profiles::Writer;
 use super::target::{Marks, Target};
-use crate::{
-    CounterTarget, CounterValue, EntryAction, EntryKey, MeterTarget, TableEntry, TableError,
-    TableOp, Timestamp,
-};
+use crate::switch::Journal;
+use crate::{CounterValue, EntryAction, EntryKey, TableEntry, TableError, TableOp, Timestamp};
 
 pub(super) use atomic::{execute_atomic, is_plain};
 pub(super) use resources::direct_table;
+pub(super) use rollback::execute_or_take_back;
 
 /// Carries out the updates in order; a failed one does not stop the rest.
 /// Returns one outcome for each.
@@ -32,19 +33,15 @@ pub(super) fn execute(
     updates: Vec<p4::Update>,
 ) -> Vec<Outcome<()>> {
     let pipeline = Arc::clone(&target.pipeline);
-    let mut batch = Batch {
-        outcomes: Vec::with_capacity(updates.len()),
-        ops: Vec::with_capacity(updates.len()),
-        owners: Vec::with_capacity(updates.len()),
-        binding: &pipeline.binding,
+    let mut batch = Batch::new(
         target,
+        &pipeline.binding,
         now,
-    };
+        updates.len(),
+        Journal::off(),
+    );
     for update in updates {
-        batch.outcomes.push(Ok(()));
-        if let Err(fault) = batch.update(update) {
-            batch.fail(batch.outcomes.len() - 1, fault);
-        }
+        batch.carry_out(update);
     }
     batch.flush();
     batch.outcomes
@@ -59,9 +56,47 @@ struct Batch<'t> {
     /// Which update each of them belongs to.
     owners: Vec<usize>,
     outcomes: Vec<Outcome<()>>,
+    /// What takes back what was carried out.
+    journal: Journal,
 }
 
-impl Batch<'_> {
+impl<'t> Batch<'t> {
+    fn new(
+        target: &'t mut Target,
+        binding: &'t Binding,
+        now: Timestamp,
+        updates: usize,
+        journal: Journal,
+    ) -> Self {
+        Self {
+            outcomes: Vec::with_capacity(updates),
+            ops: Vec::with_capacity(updates),
+            owners: Vec::with_capacity(updates),
+            binding,
+            target,
+            now,
+            journal,
+        }
+    }
+
+    /// Carries out an update, or sees to it that it will be; whether it did not
+    /// fail yet.
+    fn carry_out(&mut self, update: p4::Update) -> bool {
+        self.outcomes.push(Ok(()));
+        match self.update(update) {
+            Ok(()) => true,
+            Err(fault) => {
+                let update = self.outcomes.len() - 1;
+                while self.owners.last() == Some(&update) {
+                    self.owners.pop();
+                    self.ops.pop();
+                }
+                self.fail(update, fault);
+                false
+            }
+        }
+    }
+
     fn fail(&mut self, update: usize, fault: Fault) {
         if self.outcomes[update].is_ok() {
             self.outcomes[update] = Err(fault);
@@ -72,9 +107,12 @@ impl Batch<'_> {
         if self.ops.is_empty() {
             return;
         }
-        let results = self.target.switch.apply(self.now, &self.ops);
-        self.ops.clear();
         let owners = std::mem::take(&mut self.owners);
+        // An update that has failed changes nothing more.
+        let chained = |at: usize| at > 0 && owners.get(at - 1) == owners.get(at);
+        let switch = &self.target.switch;
+        let results = switch.apply_noting(self.now, &self.ops, chained, &mut self.journal);
+        self.ops.clear();
         for (owner, result) in owners.iter().zip(results) {
             if let Err(error) = result {
                 self.fail(*owner, refusal(self.target.mode, error));
@@ -111,14 +149,26 @@ impl Batch<'_> {
                 let Target {
                     profiles, switch, ..
                 } = self.target;
-                Arc::make_mut(profiles).write_member(self.binding, switch, self.now, kind, &member)
+                let mut writer = Writer {
+                    binding: self.binding,
+                    switch,
+                    now: self.now,
+                    journal: &mut self.journal,
+                };
+                Arc::make_mut(profiles).write_member(&mut writer, kind, &member)
             }
             Entity::ActionProfileGroup(group) => {
                 self.flush();
                 let Target {
                     profiles, switch, ..
                 } = self.target;
-                Arc::make_mut(profiles).write_group(self.binding, switch, self.now, kind, group)
+                let mut writer = Writer {
+                    binding: self.binding,
+                    switch,
+                    now: self.now,
+                    journal: &mut self.journal,
+                };
+                Arc::make_mut(profiles).write_group(&mut writer, kind, group)
             }
             Entity::PacketReplicationEngineEntry(entry) => {
                 let Target {
@@ -210,7 +260,8 @@ impl Batch<'_> {
             _ => None,
         };
         // Those of a new entry are 0.
-        let clears = kind == UpdateType::Modify && entry.meter_counter_data.is_some();
+        let is_modify = kind == UpdateType::Modify;
+        let clears = is_modify && entry.meter_counter_data.is_some();
         let needs_key = counter.is_some() || table.meter.is_some();
         let key_again = needs_key.then(|| key.clone());
         let stored = TableEntry {
@@ -234,26 +285,19 @@ impl Batch<'_> {
             return Ok(());
         };
         if let Some(value) = counter {
-            self.push(TableOp::WriteCounter {
-                target: CounterTarget::Direct {
-                    table: table.core,
-                    key: key.clone(),
-                },
-                value,
-            });
+            let target = resources::counter_of(table, Some(key.clone()));
+            self.push(TableOp::WriteCounter { target, value });
         }
-        if table.meter.is_some() && (meter.is_some() || kind == UpdateType::Modify) {
-            let target = MeterTarget::Direct {
-                table: table.core,
-                key,
-            };
+        if table.meter.is_some() && (meter.is_some() || is_modify) {
+            let target = resources::meter_of(table, Some(key));
+            if clears {
+                let target = target.clone();
+                self.push(TableOp::ClearColours { target });
+            }
             self.push(TableOp::ConfigureMeter {
-                target: target.clone(),
+                target,
                 config: meter,
             });
-            if clears {
-                self.clear_colours(&target)?;
-            }
         }
         Ok(())
     }
@@ -267,19 +311,24 @@ impl Batch<'_> {
     ) -> Outcome<()> {
         self.flush();
         self.target.switch.get_entry(table.core, &key, self.now)?;
+        self.write_direct(table, Some(key), entry)
+    }
+
+    /// Writes the direct resources that an entry names; a meter whose rates it
+    /// does not name loses them.
+    fn write_direct(
+        &mut self,
+        table: &TableBinding,
+        key: Option<EntryKey>,
+        entry: &p4::TableEntry,
+    ) -> Outcome<()> {
         if let Some(data) = &entry.counter_data {
             let value = entry::decode_counter(data)?;
-            let target = CounterTarget::Direct {
-                table: table.core,
-                key: key.clone(),
-            };
+            let target = resources::counter_of(table, key.clone());
             self.write_counter(target, table.counter, value)?;
         }
         if let Some(kind) = table.meter {
-            let target = MeterTarget::Direct {
-                table: table.core,
-                key,
-            };
+            let target = resources::meter_of(table, key);
             let colours = entry.meter_counter_data.as_ref();
             let config = entry.meter_config.as_ref();
             self.configure_meter((&table.name, kind), target, config, colours)?;
@@ -297,62 +346,62 @@ impl Batch<'_> {
         if kind != UpdateType::Modify {
             return invalid("the default entry can only be modified");
         }
-        if !entry.r#match.is_empty() || entry.priority != 0 {
-            return invalid("the default entry has neither a match nor a priority");
-        }
+        entry::check_default(table, &entry)?;
         if entry.idle_timeout_ns != 0 {
             return invalid("the default entry has no idle timeout");
         }
-        let direct = entry.counter_data.is_some()
-            || entry.meter_config.is_some()
-            || entry.meter_counter_data.is_some();
-        if direct {
-            return Err(Fault::unimplemented(format!(
-                "table {}: the default entry has no direct counter and no direct meter",
-                table.name
-            )));
-        }
         self.flush();
-        let op = match entry.action.and_then(|action| action.r#type) {
+        let op = match entry.action.as_ref().and_then(|a| a.r#type.as_ref()) {
             None => TableOp::ResetDefault { table: table.core },
             Some(p4::table_action::Type::Action(action)) => TableOp::SetDefault {
                 table: table.core,
-                action: EntryAction::Call(entry::decode_action(
-                    table,
-                    &action,
-                    ActionUse::Default,
-                )?),
+                action: EntryAction::Call(entry::decode_action(table, action, ActionUse::Default)?),
             },
             Some(p4::table_action::Type::ActionProfileMemberId(id)) => TableOp::SetDefault {
                 table: table.core,
-                action: EntryAction::Member(id),
+                action: EntryAction::Member(*id),
             },
             Some(p4::table_action::Type::ActionProfileGroupId(id)) => TableOp::SetDefault {
                 table: table.core,
-                action: EntryAction::Group(id),
+                action: EntryAction::Group(*id),
             },
             Some(p4::table_action::Type::ActionProfileActionSet(_)) => {
                 return invalid("the default entry cannot have an action set");
             }
         };
-        let marks = match op {
-            TableOp::ResetDefault { .. } => Marks::default(),
-            _ => Marks {
+        let resets = matches!(op, TableOp::ResetDefault { .. });
+        self.push(op);
+        if resets {
+            self.reset_direct(table);
+        }
+        self.write_direct(table, None, &entry)?;
+        self.flush_current()?;
+        let marks = Arc::make_mut(&mut self.target.default_marks);
+        if resets {
+            marks.remove(&table.id);
+        } else {
+            let written = Marks {
                 cookie: entry.controller_metadata,
                 metadata: entry.metadata,
-            },
-        };
-        self.apply_now(&[op])?;
-        Arc::make_mut(&mut self.target.default_marks).insert(table.id, marks);
+            };
+            marks.insert(table.id, written);
+        }
         Ok(())
     }
 
-    /// Carries out operations at once; the first error is returned.
-    fn apply_now(&mut self, ops: &[TableOp]) -> Outcome<()> {
-        let results = self.target.switch.apply(self.now, ops);
-        results
-            .into_iter()
-            .try_for_each(|result| result.map_err(Fault::from))
+    /// Makes the direct resources of the default entry what they are at first
+    /// (specification, "Default Entry"). The meter's rates go anyway.
+    fn reset_direct(&mut self, table: &TableBinding) {
+        if table.counter.is_some() {
+            self.push(TableOp::WriteCounter {
+                target: resources::counter_of(table, None),
+                value: CounterValue::default(),
+            });
+        }
+        if table.meter.is_some() {
+            let target = resources::meter_of(table, None);
+            self.push(TableOp::ClearColours { target });
+        }
     }
 
     /// An entry of a table with an action profile.
@@ -363,22 +412,32 @@ impl Batch<'_> {
         mut entry: p4::TableEntry,
         key: EntryKey,
     ) -> Outcome<()> {
-        self.flush();
         let binding = self.binding;
         let profile = binding.profile(table.profile.unwrap_or_default())?;
-        let current = self.target.switch.get_entry(table.core, &key, self.now);
-        let former = match (kind, current) {
-            (UpdateType::Insert, _) => None,
-            (_, Ok(state)) => Some(state.entry.action),
-            (_, Err(error)) => return Err(error.into()),
+        let is_one_shot = self.target.profiles.is_one_shot(profile);
+        let former = match kind {
+            UpdateType::Insert => None,
+            UpdateType::Delete if !is_one_shot => None,
+            _ => {
+                self.flush();
+                let current = self.target.switch.get_entry(table.core, &key, self.now)?;
+                Some(current.entry.action)
+            }
         };
         let action = match entry.action.take().and_then(|action| action.r#type) {
             _ if kind == UpdateType::Delete => {
-                self.apply_now(&[TableOp::Delete {
+                self.push(TableOp::Delete {
                     table: table.core,
                     key,
-                }])?;
-                return self.release(table, former.as_ref());
+                });
+                let profiles = &self.target.profiles;
+                if let Some(ops) = profiles.removal_of(profile, former.as_ref()) {
+                    ops.into_iter().for_each(|op| self.push(op));
+                    self.flush_current()?;
+                    let profiles = Arc::make_mut(&mut self.target.profiles);
+                    profiles.forget_one_shot(profile, former.as_ref());
+                }
+                return Ok(());
             }
             None if kind == UpdateType::Modify => {
                 return self.direct_resources(table, key, &entry);
@@ -413,11 +472,11 @@ impl Batch<'_> {
                 return self.one_shot(table, kind, entry, key, set, former.as_ref());
             }
         };
-        self.store_entry(table, kind, entry, key, action)?;
-        self.flush_current()?;
-        self.release(table, former.as_ref())
+        self.store_entry(table, kind, entry, key, action)
     }
 
+    /// An entry with an action set: it and its group change in one step. The
+    /// group of a former set gets the members of the new one.
     fn one_shot(
         &mut self,
         table: &TableBinding,
@@ -427,11 +486,12 @@ impl Batch<'_> {
         set: p4::ActionProfileActionSet,
         former: Option<&EntryAction>,
     ) -> Outcome<()> {
+        self.flush();
         let binding = self.binding;
         let profile = binding.profile(table.profile.unwrap_or_default())?;
-        let config = self.target.switch.config();
         let profiles = Arc::make_mut(&mut self.target.profiles);
-        let mut prepared = profiles.prepare_one_shot(config, profile, table, &set)?;
+        let switch = &self.target.switch;
+        let prepared = profiles.prepare_one_shot(switch, profile, table, &set, former)?;
         // Its members might not fit the profile; that it is there tells more.
         let present = || self.target.switch.get_entry(table.core, &key, self.now);
         if kind == UpdateType::Insert && present().is_ok() {
@@ -440,22 +500,23 @@ impl Batch<'_> {
                 format!("table {}: an entry with this key exists", table.name),
             ));
         }
-        let ops = std::mem::take(&mut prepared.ops);
-        let stored = self
-            .apply_now(&ops)
-            .and_then(|()| {
-                let group = EntryAction::Group(prepared.group);
-                self.store_entry(table, kind, entry, key, group)
-            })
-            .and_then(|()| self.flush_current());
-        if let Err(fault) = stored {
-            // Some of these were never inserted; that is no further error.
-            let _ = self.apply_now(&prepared.undo(profile.core));
-            return Err(fault);
-        }
+        let of_group = prepared.ops.len();
+        let group = EntryAction::Group(prepared.group);
+        let stored = self.store_entry(table, kind, entry, key, group);
+        let entry_ops = std::mem::take(&mut self.ops);
+        self.owners.clear();
+        stored?;
+        let mut ops = prepared.ops;
+        ops.extend(entry_ops);
+        let switch = &self.target.switch;
+        let done = switch.apply_atomic_noting(self.now, &ops, &mut self.journal);
+        done.map_err(|failed| match failed.at < of_group {
+            true => Fault::from(failed.error),
+            false => refusal(self.target.mode, failed.error),
+        })?;
         let profiles = Arc::make_mut(&mut self.target.profiles);
-        profiles.commit_one_shot(profile, prepared, set);
-        self.release(table, former)
+        profiles.commit_one_shot(profile, prepared.group, prepared.members, set);
+        Ok(())
     }
 
     /// Carries out what waits and returns what befell the current update.
@@ -465,17 +526,6 @@ impl Batch<'_> {
             Some(outcome) => outcome.clone(),
             None => Ok(()),
         }
-    }
-
-    /// Removes the action set that an entry no longer uses.
-    fn release(&mut self, table: &TableBinding, former: Option<&EntryAction>) -> Outcome<()> {
-        let binding = self.binding;
-        let profile = binding.profile(table.profile.unwrap_or_default())?;
-        let Some(former) = former else {
-            return Ok(());
-        };
-        let ops = Arc::make_mut(&mut self.target.profiles).release_one_shot(profile, former);
-        self.apply_now(&ops)
     }
 }
 
@@ -504,11 +554,17 @@ fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
             table.name
         )));
     }
-    if entry.counter_data.is_some() && table.counter.is_none() {
-        return invalid("it has no direct counter");
+    if let Some(data) = &entry.counter_data {
+        if table.counter.is_none() {
+            return invalid("it has no direct counter");
+        }
+        entry::decode_counter(data)?;
     }
-    if entry.meter_config.is_some() && table.meter.is_none() {
-        return invalid("it has no direct meter");
+    if let Some(config) = &entry.meter_config {
+        let Some(kind) = table.meter else {
+            return invalid("it has no direct meter");
+        };
+        entry::decode_meter(&table.name, kind, config)?;
     }
     if let Some(colours) = &entry.meter_counter_data {
         if table.meter.is_none() {

@@ -12,7 +12,7 @@ use crate::p4rt::Mode;
 use crate::p4rt::binding::{Binding, CounterUnit, MeterKind, TableBinding};
 use crate::p4rt::entry;
 use crate::p4rt::fault::{Fault, Outcome};
-use crate::{CounterTarget, CounterValue, MeterTarget, TableOp};
+use crate::{CounterTarget, CounterValue, EntryKey, MeterTarget, TableOp};
 
 impl Batch<'_> {
     pub(super) fn counter(&mut self, kind: UpdateType, counter: &p4::CounterEntry) -> Outcome<()> {
@@ -89,20 +89,18 @@ impl Batch<'_> {
                 table.name
             )));
         }
-        let key = entry::decode_key(table, entry)?;
-        match &counter.data {
-            Some(data) => {
+        let key = entry::decode_direct_key(table, entry)?;
+        match (&counter.data, key) {
+            (Some(data), key) => {
                 let value = entry::decode_counter(data)?;
-                let target = CounterTarget::Direct {
-                    table: table.core,
-                    key,
-                };
+                let target = counter_of(table, key);
                 self.write_counter(target, table.counter, value)?;
             }
-            None => {
+            (None, Some(key)) => {
                 self.flush();
                 self.target.switch.get_entry(table.core, &key, self.now)?;
             }
+            (None, None) => {}
         }
         Ok(())
     }
@@ -117,11 +115,7 @@ impl Batch<'_> {
         let kind = table.meter.ok_or_else(|| {
             Fault::invalid(format!("table {}: it has no direct meter", table.name))
         })?;
-        let key = entry::decode_key(table, entry)?;
-        let target = MeterTarget::Direct {
-            table: table.core,
-            key,
-        };
+        let target = meter_of(table, entry::decode_direct_key(table, entry)?);
         let colours = meter.counter_data.as_ref();
         let config = meter.config.as_ref();
         self.configure_meter((&table.name, kind), target, config, colours)
@@ -139,20 +133,11 @@ impl Batch<'_> {
         let config = config.transpose()?;
         if let Some(colours) = colours {
             entry::check_colours(place, colours)?;
-            self.push(TableOp::ConfigureMeter {
-                target: target.clone(),
-                config,
-            });
-            return self.clear_colours(&target);
+            let target = target.clone();
+            self.push(TableOp::ClearColours { target });
         }
         self.push(TableOp::ConfigureMeter { target, config });
         Ok(())
-    }
-
-    /// Clears what a meter has counted, after what waits was carried out.
-    pub(super) fn clear_colours(&mut self, target: &MeterTarget) -> Outcome<()> {
-        self.flush_current()?;
-        Ok(self.target.switch.clear_colours(target)?)
     }
 
     pub(super) fn register(
@@ -196,7 +181,7 @@ impl Batch<'_> {
             members.push(member);
         }
         let switch = &self.target.switch;
-        switch.set_value_set(bound.core, &members)?;
+        switch.set_value_set_noting(bound.core, &members, &mut self.journal)?;
         Arc::make_mut(&mut self.target.value_sets).insert(id, set);
         Ok(())
     }
@@ -255,12 +240,23 @@ pub(in crate::p4rt) fn direct_table<'b, 'e>(
     entry: Option<&'e p4::TableEntry>,
 ) -> Outcome<(&'b TableBinding, &'e p4::TableEntry)> {
     let entry = entry.ok_or_else(|| Fault::invalid("the table_entry is missing"))?;
-    let table = binding.table(entry.table_id)?;
-    if entry.is_default_action {
-        return Err(Fault::unimplemented(format!(
-            "table {}: the default entry has no direct counter and no direct meter",
-            table.name
-        )));
+    Ok((binding.table(entry.table_id)?, entry))
+}
+
+/// The direct counter of an entry; without a key that of the default entry.
+pub(super) fn counter_of(table: &TableBinding, key: Option<EntryKey>) -> CounterTarget {
+    let table = table.core;
+    match key {
+        Some(key) => CounterTarget::Direct { table, key },
+        None => CounterTarget::Default { table },
     }
-    Ok((table, entry))
+}
+
+/// The direct meter of an entry; without a key that of the default entry.
+pub(super) fn meter_of(table: &TableBinding, key: Option<EntryKey>) -> MeterTarget {
+    let table = table.core;
+    match key {
+        Some(key) => MeterTarget::Direct { table, key },
+        None => MeterTarget::Default { table },
+    }
 }
