@@ -72,6 +72,12 @@ control In(inout headers_t hdr, inout metadata_t meta,
         default_action = NoAction();
         size = 4096;
     }
+    table range_wide {
+        key = { hdr.ask.c : range; hdr.ask.b : ternary; }
+        actions = { found; NoAction; }
+        default_action = NoAction();
+        size = 4096;
+    }
     table fixed {
         key = { hdr.ask.a : ternary; hdr.ask.b : range; }
         actions = { found; NoAction; }
@@ -94,6 +100,7 @@ control In(inout headers_t hdr, inout metadata_t meta,
             5: { range_ab.apply(); }
             6: { mixed.apply(); }
             7: { fixed.apply(); }
+            8: { range_wide.apply(); }
         }
     }
 }

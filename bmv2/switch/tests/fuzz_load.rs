@@ -19,6 +19,9 @@ use hostile::{count, load, nth, send, switch};
 /// optimisation on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Small programs with forms that the larger ones do not have.
+const FORMS: [&str; 4] = ["ranges", "chosen_keys", "select_forms", "calc_inputs"];
+
 /// Programs of every kind that the repository has.
 fn documents() -> Vec<Json> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -33,7 +36,8 @@ fn documents() -> Vec<Json> {
         programs.join("keys.json"),
         programs.join("wide.json"),
     ]
-    .iter()
+    .into_iter()
+    .chain(FORMS.map(|name| root.join(format!("testdata/v1model/{name}.json"))))
     .map(|path| {
         let mut document = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         without_sources(&mut document);

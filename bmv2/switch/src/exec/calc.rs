@@ -2,7 +2,7 @@
 
 use super::{Env, State};
 use crate::ir::bits::copy_bits;
-use crate::ir::expr::{read_field, write_small};
+use crate::ir::expr::{read_field, wrap, write_small};
 use crate::ir::{Calc, CalcInput, Checksum};
 use crate::trace::{TraceEvent, Tracer};
 
@@ -58,6 +58,14 @@ fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Ve
                 if st.is_valid(*h) {
                     extend(buffer, &mut bits, &[1], 7, 1);
                 }
+            }
+            CalcInput::Number { value, width } => {
+                let number = wrap(value.eval(&env.view(st)), *width, false);
+                let (_, digits) = number.to_bytes_be();
+                let width = *width as usize;
+                let mut bytes = vec![0; width.div_ceil(8).saturating_sub(digits.len())];
+                bytes.extend_from_slice(&digits);
+                extend(buffer, &mut bits, &bytes, bytes.len() * 8 - width, width);
             }
         }
     }

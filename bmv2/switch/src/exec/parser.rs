@@ -1,7 +1,7 @@
 //! The parser: extracts headers along its states.
 
 use super::{Env, State, action};
-use crate::ir::bits::{copy_bits, load64, read_bits};
+use crate::ir::bits::{copy_bits, load64, mask64, read_bits};
 use crate::ir::expr::{read_field, write_field};
 use crate::ir::{
     END, Field, FieldKind, HeaderId, Lookahead, ParserOp, Select, SelectPart, SelectSource,
@@ -91,11 +91,11 @@ fn states<T: Tracer>(
                     .iter()
                     .find(|case| match &case.test {
                         WideTest::Mask(masks) => matches(key, masks),
-                        WideTest::Vset(set) => env
-                            .tables
-                            .vsets
-                            .get(*set as usize)
-                            .is_some_and(|members| members.iter().any(|m| matches(key, m))),
+                        WideTest::Vset(set, mask) => {
+                            env.tables.vsets.get(*set as usize).is_some_and(|members| {
+                                members.iter().any(|m| matches_under(key, m, mask))
+                            })
+                        }
                     })
                     .map_or(*default, |case| case.next)
             }
@@ -109,6 +109,13 @@ fn states<T: Tracer>(
 
 fn matches(key: &[u64], masks: &[(u64, u64)]) -> bool {
     key.iter().zip(masks).all(|(k, (v, m))| k & m == *v)
+}
+
+/// Whether a key has a member's value in the bits that are compared.
+fn matches_under(key: &[u64], member: &[(u64, u64)], mask: &[u64]) -> bool {
+    let all = mask.iter().copied().chain(std::iter::repeat(u64::MAX));
+    let mut words = key.iter().zip(member).zip(all);
+    words.all(|((k, (v, m)), compared)| (k ^ v) & m & compared == 0)
 }
 
 #[inline]
@@ -143,6 +150,7 @@ fn part_bits(env: &Env<'_>, st: &State, c: &Cursor<'_>, part: &SelectPart) -> Re
                 None => return Err(env.ir.errors.stack_out_of_bounds),
             }
         }
+        SelectSource::Number(n, right, width) => (n.eval(&env.view(st)) >> right) & mask64(*width),
         SelectSource::Lookahead(l) => {
             check_ahead(env, c, *l)?;
             read_bits(c.rest(), l.bit as usize, l.width as usize)

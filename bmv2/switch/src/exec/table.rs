@@ -43,7 +43,7 @@ pub(super) fn apply<T: Tracer>(
         _ => {
             let mut key = std::mem::take(&mut st.key);
             let slot = key.get_mut(..ir.layout.words).and_then(|key| {
-                ir.layout.build(st, key);
+                ir.layout.build(&env.view(st), key);
                 t.lookup(&ir.layout, key)
             });
             st.key = key;

@@ -278,8 +278,9 @@ pub(crate) struct WideCase {
 #[derive(Debug)]
 pub(crate) enum WideTest {
     Mask(Vec<(u64, u64)>),
-    /// A value set, by its position in the program.
-    Vset(u32),
+    /// A value set, by its position in the program, and the bits that are
+    /// compared by word; all of them if it is empty.
+    Vset(u32, Vec<u64>),
 }
 
 /// One part of a select key: at most 64 bits, put at `word`, `shift`.
@@ -298,6 +299,8 @@ pub(crate) enum SelectSource {
     StackLast(StackId, u16, u32, u32),
     /// `(union stack, member, field, shift right, width)`.
     UnionStackLast(StackId, u16, u16, u32, u32),
+    /// `(number, shift right, width)` of a number that is computed.
+    Number(Box<Num<u64>>, u32, u32),
     Lookahead(Lookahead),
 }
 
@@ -443,6 +446,11 @@ pub(crate) enum CalcInput {
     Header(HeaderId),
     /// The `$valid$` bit.
     Valid(HeaderId),
+    /// A number that is computed, and its width in bits.
+    Number {
+        value: Value,
+        width: u32,
+    },
 }
 
 #[derive(Debug)]

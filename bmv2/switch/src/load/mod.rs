@@ -227,8 +227,9 @@ pub(crate) struct RegisterArray {
 pub(crate) struct Calculation {
     pub(crate) name: String,
     pub(crate) algo: String,
+    /// Operands, and lists of them: p4c leaves structs nested.
     #[serde(default)]
-    pub(crate) input: Vec<Operand>,
+    pub(crate) input: Vec<Json>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -359,8 +360,9 @@ pub(crate) struct ActionProfile {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Selector {
     pub(crate) algo: String,
+    /// Operands, and lists of them: p4c leaves structs nested.
     #[serde(default)]
-    pub(crate) input: Vec<Operand>,
+    pub(crate) input: Vec<Json>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -328,22 +328,32 @@ impl Scope<'_> {
             .unwrap_or(0)
     }
 
-    /// p4c's form for `stack[index].isValid()`: a field whose header is an
-    /// operation.
+    /// A field whose header is an operation, as in p4c's form for
+    /// `stack[index].isValid()`.
     fn chosen_field(&self, value: &Json) -> Result<Expr, LoadError> {
+        let (sel, index, field) = self.field_of_chosen(value)?;
+        if field.kind == FieldKind::Valid {
+            let valid = Cond::ValidSel(Box::new(sel));
+            return Ok(Expr::Num(Typed::from_bool(valid)));
+        }
+        let field = self.plain(field)?;
+        Ok(Expr::Num(dynamic(FieldPlace::Of(sel, index), field)))
+    }
+
+    /// The header, the position of the field, and a field like it, of
+    /// `[operation, field]`.
+    pub(crate) fn field_of_chosen(
+        &self,
+        value: &Json,
+    ) -> Result<(HeaderSel, u16, Field), LoadError> {
         let (Some(header), Some(name)) = (value.get(0), value.get(1).and_then(Json::as_str)) else {
             return self.invalid("expected a header and a field's name");
         };
         let Expr::Header(sel, typical) = self.operation(header)? else {
             return self.invalid("expected a header before the field's name");
         };
-        if name == "$valid$" {
-            let valid = Cond::ValidSel(Box::new(sel));
-            return Ok(Expr::Num(Typed::from_bool(valid)));
-        }
         let (index, field) = self.symbols.field_index(self.place, typical, name)?;
-        let field = self.plain(field)?;
-        Ok(Expr::Num(dynamic(FieldPlace::Of(sel, index), field)))
+        Ok((sel, index, field))
     }
 
     fn union_element(&self, stack: &Json, index: &Json) -> Result<Expr, LoadError> {

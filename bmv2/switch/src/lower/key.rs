@@ -1,15 +1,20 @@
 //! Table keys: their fields, and how these lie in words.
 
+use serde_json::Value as Json;
 use smallvec::SmallVec;
 
 use super::Builder;
+use super::expr::Scope;
 use super::symbols::{hex_number, invalid, limit, number_bytes, pair, unsupported};
+use super::typed::Node;
 use crate::control::Value;
 use crate::ir::bits::mask64;
+use crate::ir::expr::{FieldPlace, HeaderSel};
 use crate::ir::{self, FieldKind};
 use crate::load;
 use crate::program::{KeyFieldInfo, LoadError, MatchKind};
-use crate::tables::key::{KeyField, KeyLayout, MAX_WORDS, Piece, Source, pack};
+use crate::tables::key::{Chosen, KeyField, KeyLayout, MAX_WORDS, Piece, Source, pack};
+use crate::tables::range;
 
 impl Builder<'_, '_> {
     /// Lowers a table's key.
@@ -20,36 +25,26 @@ impl Builder<'_, '_> {
     ) -> Result<(Vec<KeyFieldInfo>, KeyLayout, MatchKind), LoadError> {
         let kind = match_kind(place, &t.match_type)?;
         let mut infos = Vec::with_capacity(t.key.len());
-        let mut fields = Vec::with_capacity(t.key.len());
+        let mut sources = Vec::with_capacity(t.key.len());
         let mut masks: Vec<Option<Value>> = Vec::new();
         let mut lpm = None;
         for (i, k) in t.key.iter().enumerate() {
             let place = format!("{place} key field {i}");
-            if k.target.is_object() {
-                // p4c's form for `stack[index].field`; bmv2 crashes on it.
-                return unsupported(place, "a key that is an expression");
-            }
-            let (field, kind) = if k.match_type == "valid" {
+            let (source, kind) = if k.match_type == "valid" {
                 let name = k.target.as_str().unwrap_or("");
                 let h = self.symbols.header(&place, name)?;
-                (
-                    self.symbols.field_of(&place, h, "$valid$")?,
-                    MatchKind::Exact,
-                )
+                let valid = self.symbols.field_of(&place, h, "$valid$")?;
+                (KeySource::Fixed(valid), MatchKind::Exact)
             } else {
-                (
-                    self.symbols.field_pair(&place, &k.target)?,
-                    match_kind(&place, &k.match_type)?,
-                )
+                let kind = match_kind(&place, &k.match_type)?;
+                (self.key_source(&place, &k.target)?, kind)
             };
-            if field.kind == FieldKind::Varbit {
+            if matches!(source, KeySource::Fixed(f) if f.kind == FieldKind::Varbit) {
                 return unsupported(place, "a varbit in a key");
             }
+            let width = source.width();
             if kind == MatchKind::Lpm && lpm.replace(i).is_some() {
                 return invalid(place, "it is the second lpm field");
-            }
-            if kind == MatchKind::Range && field.width > 64 {
-                return unsupported(place, "a range over more than 64 bits");
             }
             let name = match &k.name {
                 Some(n) => n.clone(),
@@ -62,19 +57,15 @@ impl Builder<'_, '_> {
                 None => None,
                 Some(m) => {
                     let n = hex_number(&place, m)?;
-                    let len = field.width.div_ceil(8) as usize;
+                    let len = width.div_ceil(8) as usize;
                     match number_bytes(&n, len) {
                         Some(b) => Some(Value::from_vec(b)),
                         None => return invalid(place, "its mask is wider than it"),
                     }
                 }
             });
-            infos.push(KeyFieldInfo {
-                name,
-                kind,
-                width: field.width,
-            });
-            fields.push(field);
+            infos.push(KeyFieldInfo { name, kind, width });
+            sources.push(source);
         }
         // p4c writes what the whole table needs; a ternary or range field
         // decides over priority, an lpm field beside one is just a mask.
@@ -103,8 +94,53 @@ impl Builder<'_, '_> {
             words as u64,
             MAX_WORDS as u64,
         )?;
-        let layout = layout(place, &infos, &fields, places, words, &masks, prioritised)?;
+        let layout = layout(place, &infos, &sources, places, words, &masks, prioritised)?;
         Ok((infos, layout, found))
+    }
+
+    /// The field that a key's target names: `[header, field]`, or p4c's forms
+    /// for `stack[index].field` and `stack[index].isValid()`.
+    fn key_source(&self, place: &str, target: &Json) -> Result<KeySource, LoadError> {
+        let scope = Scope {
+            symbols: self.symbols,
+            params: &[],
+            place,
+        };
+        if target.get(0).is_some_and(Json::is_object) {
+            let (header, field, like) = scope.field_of_chosen(target)?;
+            return match (header, like.kind) {
+                (HeaderSel::Fixed(_), _) => Ok(KeySource::Fixed(like)),
+                (_, FieldKind::Varbit) => unsupported(place, "a varbit in a key"),
+                (header, _) => Ok(KeySource::Chosen(header, field, like.width)),
+            };
+        }
+        if !target.is_object() {
+            return Ok(KeySource::Fixed(self.symbols.field_pair(place, target)?));
+        }
+        let number = scope.num(target)?;
+        match number.node {
+            Node::Field(f) | Node::Dynamic(FieldPlace::Fixed(f)) => Ok(KeySource::Fixed(f)),
+            Node::Dynamic(FieldPlace::Of(header, field)) => {
+                Ok(KeySource::Chosen(header, field, number.range.bits))
+            }
+            _ => unsupported(place, "a key that is computed"),
+        }
+    }
+}
+
+/// Where a key field comes from.
+enum KeySource {
+    Fixed(ir::Field),
+    /// A field, by its position, of a header chosen at run time, and its width.
+    Chosen(HeaderSel, u16, u32),
+}
+
+impl KeySource {
+    fn width(&self) -> u32 {
+        match self {
+            Self::Fixed(f) => f.width,
+            Self::Chosen(_, _, width) => *width,
+        }
     }
 }
 
@@ -123,7 +159,7 @@ pub(super) fn match_kind(place: &str, name: &str) -> Result<MatchKind, LoadError
 fn layout(
     place: &str,
     infos: &[KeyFieldInfo],
-    fields: &[ir::Field],
+    sources: &[KeySource],
     places: Vec<SmallVec<[crate::tables::key::Place; 1]>>,
     words: usize,
     masks: &[Option<Value>],
@@ -135,20 +171,29 @@ fn layout(
         ..KeyLayout::default()
     };
     let mut program_mask: SmallVec<[u64; 4]> = SmallVec::from_elem(0, words);
-    for (((info, field), places), mask) in infos.iter().zip(fields).zip(places).zip(masks) {
+    for (((info, source), places), mask) in infos.iter().zip(sources).zip(places).zip(masks) {
         for p in &places {
-            let source = match field.kind {
-                FieldKind::Valid => Source::Valid,
-                _ => match field.slice(p.right, p.width) {
-                    Some(loc) => Source::Loc(loc),
-                    None => return unsupported(place, "a key field of this width"),
-                },
-            };
-            l.pieces.push(Piece {
-                header: field.header,
-                source,
-                place: *p,
-            });
+            match source {
+                KeySource::Fixed(field) => {
+                    let source = match field.kind {
+                        FieldKind::Valid => Source::Valid,
+                        _ => match field.slice(p.right, p.width) {
+                            Some(loc) => Source::Loc(loc),
+                            None => return unsupported(place, "a key field of this width"),
+                        },
+                    };
+                    l.pieces.push(Piece {
+                        header: field.header,
+                        source,
+                        place: *p,
+                    });
+                }
+                KeySource::Chosen(header, field, _) => l.chosen.push(Chosen {
+                    header: header.clone(),
+                    field: *field,
+                    place: *p,
+                }),
+            }
             let bits = match mask {
                 Some(m) => crate::tables::key::chunk(m, p.right, p.width),
                 None => mask64(p.width),
@@ -158,8 +203,9 @@ fn layout(
             }
         }
         let range = (info.kind == MatchKind::Range).then(|| {
-            l.ranges.extend(places.first().copied());
-            l.ranges.len() - 1
+            let first = l.ranges.len();
+            l.ranges.extend(range::pieces(&places));
+            first
         });
         l.fields.push(KeyField {
             name: info.name.clone(),

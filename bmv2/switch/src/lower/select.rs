@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
+use super::expr::{Expr, Scope, word};
 use super::parser::{Parsers, lookahead};
 use super::symbols::{Symbols, hex_bytes, invalid, limit, pair, unsupported};
+use super::typed::{Node, Typed};
 use crate::ir::bits::read_bits;
+use crate::ir::expr::Num;
 use crate::ir::{
     END, Field, FieldKind, HeaderId, Lookahead, Select, SelectPart, SelectSource, StackId,
     WideCase, WideTest, WordCase,
@@ -17,19 +20,24 @@ use crate::program::LoadError;
 /// Widest select key in bits.
 pub(super) const MAX_KEY: u64 = 1 << 12;
 
+/// Width of `lastIndex` (P4_16 specification, 8.18).
+const INDEX_BITS: u32 = 32;
+
 /// A select key's element before packing.
 enum Element {
     Field(Field),
     StackLast(StackId, u16, u32),
     UnionStackLast(StackId, u16, u16, u32),
     Lookahead(Lookahead),
+    /// A number that is computed, and its width.
+    Number(Num<u64>, u32),
 }
 
 impl Element {
     fn width(&self) -> u32 {
         match self {
             Self::Field(f) => f.width,
-            Self::StackLast(_, _, w) | Self::UnionStackLast(_, _, _, w) => *w,
+            Self::StackLast(_, _, w) | Self::UnionStackLast(_, _, _, w) | Self::Number(_, w) => *w,
             Self::Lookahead(l) => l.width,
         }
     }
@@ -43,6 +51,7 @@ impl Element {
             Self::UnionStackLast(s, m, f, _) => {
                 SelectSource::UnionStackLast(*s, *m, *f, right, width)
             }
+            Self::Number(n, _) => SelectSource::Number(Box::new(n.clone()), right, width),
             Self::Lookahead(l) => SelectSource::Lookahead(Lookahead {
                 bit: l.bit + l.width - right - width,
                 width,
@@ -105,7 +114,7 @@ impl Parsers<'_, '_> {
                     Some(words) => WideTest::Mask(words),
                     None => continue,
                 },
-                Some("parse_vset") => self.vset(place, t)?,
+                Some("parse_vset") => self.vset(place, &layout, t)?,
                 Some(other) => {
                     return unsupported(place, format!("a transition of type {other:?}"));
                 }
@@ -128,7 +137,7 @@ impl Parsers<'_, '_> {
                     mask,
                     next: c.next,
                 }),
-                WideTest::Vset(_) => None,
+                WideTest::Vset(..) => None,
             })
             .collect();
         Ok(Select::Word {
@@ -138,15 +147,21 @@ impl Parsers<'_, '_> {
         })
     }
 
-    fn vset(&mut self, place: &str, t: &Transition) -> Result<WideTest, LoadError> {
+    fn vset(
+        &mut self,
+        place: &str,
+        layout: &Layout,
+        t: &Transition,
+    ) -> Result<WideTest, LoadError> {
         let name = t.value.as_deref().unwrap_or("");
         let Some(&set) = self.vset_by_name.get(name) else {
             return invalid(place, format!("there is no value set {name:?}"));
         };
-        if t.mask.is_some() {
-            return unsupported(place, "a mask on a value set");
-        }
-        Ok(WideTest::Vset(set))
+        let mask = match t.mask.as_deref() {
+            None => Vec::new(),
+            Some(text) => layout.words_of(&layout.read(place, text, "mask")?),
+        };
+        Ok(WideTest::Vset(set, mask))
     }
 
     fn elements(&self, place: &str, key: &[Operand]) -> Result<Vec<Element>, LoadError> {
@@ -169,12 +184,37 @@ impl Parsers<'_, '_> {
                     }
                     "union_stack_field" => union_element(symbols, place, &o.value)?,
                     "lookahead" => Element::Lookahead(lookahead(place, &o.value)?),
+                    "expression" => self.number(place, o)?,
                     other => {
                         return unsupported(place, format!("a select key of type {other:?}"));
                     }
                 })
             })
             .collect()
+    }
+}
+
+impl Parsers<'_, '_> {
+    /// An element that is computed: `stack.lastIndex`, or a truth value.
+    fn number(&self, place: &str, o: &Operand) -> Result<Element, LoadError> {
+        let scope = Scope {
+            symbols: self.actions.symbols,
+            params: &[],
+            place,
+        };
+        let (number, width) = match scope.operand(&o.kind, &o.value)? {
+            Expr::Bool(c) => (Typed::from_bool(c), 1),
+            Expr::Num(t) if matches!(t.node, Node::LastIndex(_)) => (t, INDEX_BITS),
+            Expr::Num(t) => {
+                let width = t.range.bits;
+                (t, width)
+            }
+            _ => return invalid(place, "a select key must be a number"),
+        };
+        if !(1..=64).contains(&width) {
+            return unsupported(place, format!("a computed select key of {width} bits"));
+        }
+        Ok(Element::Number(word(&number), width))
     }
 }
 
@@ -258,53 +298,93 @@ impl Layout {
             .collect()
     }
 
-    /// A case's value and mask by word; `None` if it can never match.
-    fn case(&self, place: &str, t: &Transition) -> Result<Option<Vec<(u64, u64)>>, LoadError> {
-        let bytes: usize = self.widths.iter().map(|w| w.div_ceil(8) as usize).sum();
-        let read = |text: &str, what: &str| {
-            let raw = hex_bytes(place, text)?;
-            if raw.len() == bytes {
-                return Ok(raw);
-            }
-            invalid(
+    /// Bytes of all elements, each padded to whole bytes as in the document.
+    fn bytes(&self) -> usize {
+        self.widths.iter().map(|w| w.div_ceil(8) as usize).sum()
+    }
+
+    /// A number of the document as bytes, one that is negative as its two's
+    /// complement.
+    fn read(&self, place: &str, text: &str, what: &str) -> Result<Vec<u8>, LoadError> {
+        let bytes = self.bytes();
+        let raw = hex_bytes(place, text.strip_prefix('-').unwrap_or(text))?;
+        if raw.len() != bytes {
+            return invalid(
                 place,
                 format!(
                     "the {what} {text} has {} bytes instead of {bytes}",
                     raw.len()
                 ),
-            )
-        };
-        let value = read(t.value.as_deref().unwrap_or(""), "value")?;
-        let mask = match t.mask.as_deref() {
-            Some(m) => read(m, "mask")?,
-            None => vec![0xff; bytes],
-        };
-        // Each element is padded to whole bytes in the document.
-        let mut starts = Vec::with_capacity(self.widths.len());
-        let mut byte = 0usize;
-        for &w in &self.widths {
-            let padding = (w.div_ceil(8) * 8 - w) as usize;
-            if read_bits(&value, byte * 8, padding) & read_bits(&mask, byte * 8, padding) != 0 {
-                return Ok(None);
-            }
-            starts.push(byte * 8 + padding);
-            byte += w.div_ceil(8) as usize;
+            );
         }
-        let mut words = vec![(0u64, 0u64); self.words];
+        Ok(if text.starts_with('-') {
+            negated(&raw)
+        } else {
+            raw
+        })
+    }
+
+    /// The padding of each element: its first bit and its width.
+    fn padding(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let mut byte = 0;
+        self.widths.iter().map(move |w| {
+            let bytes = w.div_ceil(8) as usize;
+            let start = byte * 8;
+            byte += bytes;
+            (start, bytes * 8 - *w as usize)
+        })
+    }
+
+    /// What the key's words are if the elements have these bytes.
+    fn words_of(&self, bytes: &[u8]) -> Vec<u64> {
+        let starts: Vec<usize> = self.padding().map(|(start, width)| start + width).collect();
+        let mut words = vec![0u64; self.words];
         for (i, word, shift, right, width) in self.chunks() {
             let element = self.widths.get(i).copied().unwrap_or(0);
             let start = starts.get(i).copied().unwrap_or(0) + (element - right - width) as usize;
-            let (v, m) = (
-                read_bits(&value, start, width as usize),
-                read_bits(&mask, start, width as usize),
-            );
             if let Some(w) = words.get_mut(word) {
-                w.0 |= (v & m) << shift;
-                w.1 |= m << shift;
+                *w |= read_bits(bytes, start, width as usize) << shift;
             }
         }
-        Ok(Some(words))
+        words
     }
+
+    /// A case's value and mask by word; `None` if it can never match.
+    fn case(&self, place: &str, t: &Transition) -> Result<Option<Vec<(u64, u64)>>, LoadError> {
+        let text = t.value.as_deref().unwrap_or("");
+        let value = self.read(place, text, "value")?;
+        let mask = match t.mask.as_deref() {
+            Some(m) => self.read(place, m, "mask")?,
+            None => vec![0xff; self.bytes()],
+        };
+        // The sign of a negative number fills the padding.
+        if !text.starts_with('-')
+            && self.padding().any(|(start, width)| {
+                read_bits(&value, start, width) & read_bits(&mask, start, width) != 0
+            })
+        {
+            return Ok(None);
+        }
+        let words = self.words_of(&value).into_iter().zip(self.words_of(&mask));
+        Ok(Some(words.map(|(v, m)| (v & m, m)).collect()))
+    }
+}
+
+/// The two's complement of a big-endian number. p4c writes a negative value of
+/// a case, `int<8>` -1 for instance, as `-0x01`.
+fn negated(bytes: &[u8]) -> Vec<u8> {
+    let mut carry = true;
+    let mut digits: Vec<u8> = bytes
+        .iter()
+        .rev()
+        .map(|b| {
+            let (digit, more) = (!b).overflowing_add(u8::from(carry));
+            carry = more;
+            digit
+        })
+        .collect();
+    digits.reverse();
+    digits
 }
 
 /// The widths of the fields that a value set is matched against.

@@ -7,16 +7,17 @@
 use smallvec::SmallVec;
 
 use crate::control::{EntryKey, FieldMatch, TableError, Value};
-use crate::exec::State;
-use crate::ir::HeaderId;
-use crate::ir::bits::{Loc, load64, mask64};
+use crate::ir::bits::{Loc, load64, mask64, read_bits};
+use crate::ir::expr::{HeaderSel, View};
+use crate::ir::{FieldKind, HeaderId};
 use crate::program::MatchKind;
 
 use super::index::hash_words;
+use super::range::{self, RangePiece};
 
 /// Words of a key.
 pub(crate) type Words = SmallVec<[u64; 4]>;
-/// Bounds of range fields.
+/// Bounds of the pieces of range fields.
 pub(crate) type Bounds = SmallVec<[(u64, u64); 2]>;
 
 /// Most words of a key.
@@ -37,6 +38,30 @@ pub(crate) struct Piece {
     pub(crate) place: Place,
 }
 
+/// At most 64 bits of a field whose header is chosen at run time.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) header: HeaderSel,
+    /// The field's position in headers of that type.
+    pub(crate) field: u16,
+    pub(crate) place: Place,
+}
+
+impl Chosen {
+    /// The bits; `None`, which reads as zero, if the header is not valid.
+    fn load(&self, v: &View<'_>) -> Option<u64> {
+        let h = self.header.resolve(v).filter(|h| v.state.is_valid(*h))?;
+        let header = v.ir.headers.get(usize::from(h))?;
+        let f = header.fields.get(usize::from(self.field))?;
+        if f.kind == FieldKind::Valid {
+            return Some(1);
+        }
+        let (right, width) = (self.place.right, self.place.width);
+        let bit = (f.bit + f.width).checked_sub(right + width)?;
+        Some(read_bits(&v.state.image, bit as usize, width as usize))
+    }
+}
+
 /// Bits `[right, right + width)` of a field, counted from its right end, at
 /// `shift` of `word`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +79,7 @@ pub(crate) struct KeyField {
     pub(crate) kind: MatchKind,
     pub(crate) width: u32,
     pub(crate) places: SmallVec<[Place; 1]>,
-    /// Position among the range fields.
+    /// Position of its first piece among those of the range fields.
     pub(crate) range: Option<usize>,
 }
 
@@ -63,9 +88,10 @@ pub(crate) struct KeyField {
 pub(crate) struct KeyLayout {
     pub(crate) fields: Vec<KeyField>,
     pub(crate) pieces: Vec<Piece>,
+    pub(crate) chosen: Vec<Chosen>,
     pub(crate) words: usize,
-    /// Where the range fields are.
-    pub(crate) ranges: SmallVec<[Place; 2]>,
+    /// The pieces of the range fields.
+    pub(crate) ranges: SmallVec<[RangePiece; 2]>,
     /// Bits that the program masks off, by word; empty if it masks none.
     pub(crate) program_mask: Words,
     pub(crate) prioritised: bool,
@@ -125,7 +151,8 @@ pub(crate) fn pack(widths: &[u32]) -> (Vec<SmallVec<[Place; 1]>>, usize) {
 impl KeyLayout {
     /// The packet's key.
     #[inline]
-    pub(crate) fn build(&self, state: &State, words: &mut [u64]) {
+    pub(crate) fn build(&self, view: &View<'_>, words: &mut [u64]) {
+        let state = view.state;
         words.fill(0);
         for p in &self.pieces {
             if !state.is_valid(p.header) {
@@ -140,17 +167,14 @@ impl KeyLayout {
                 *w |= bits << p.place.shift;
             }
         }
+        for c in &self.chosen {
+            if let Some(w) = words.get_mut(c.place.word) {
+                *w |= c.load(view).unwrap_or(0) << c.place.shift;
+            }
+        }
         for (w, m) in words.iter_mut().zip(&self.program_mask) {
             *w &= m;
         }
-    }
-
-    /// The value of a range field in a packet's key.
-    #[inline]
-    pub(crate) fn range_value(&self, range: usize, words: &[u64]) -> u64 {
-        self.ranges.get(range).map_or(0, |p| {
-            (words.get(p.word).copied().unwrap_or(0) >> p.shift) & mask64(p.width)
-        })
     }
 
     /// Checks an entry's key and packs it.
@@ -258,25 +282,14 @@ impl KeyLayout {
             (MatchKind::Range, FieldMatch::Range { low, high }) => {
                 fit(low)?;
                 fit(high)?;
-                let (low, high) = (chunk(low, 0, 64), chunk(high, 0, 64));
-                if low > high {
-                    return Err(bad(format!("the range {low}..{high} is empty")));
-                }
-                if let Some(b) = f.range.and_then(|r| e.bounds.get_mut(r)) {
-                    *b = (low, high);
-                }
-                // What all values of the range have in common helps the index.
-                if let Some(p) = f.places.first() {
-                    let common = mask64(p.width) & !mask64(64 - (low ^ high).leading_zeros());
-                    put(&mut e.value, *p, low & common);
-                    put(&mut e.mask, *p, common);
+                let (bounds, value, mask) = (&mut e.bounds, &mut e.value, &mut e.mask);
+                if !range::encode(f, low, high, bounds, value, mask) {
+                    return Err(bad(
+                        "the range is empty: its low end is above its high end".into()
+                    ));
                 }
             }
-            (MatchKind::Range, FieldMatch::Any) => {
-                if let Some(b) = f.range.and_then(|r| e.bounds.get_mut(r)) {
-                    *b = (0, mask64(f.width));
-                }
-            }
+            (MatchKind::Range, FieldMatch::Any) => range::encode_any(f, &mut e.bounds),
             (MatchKind::Ternary | MatchKind::Lpm, FieldMatch::Any) => {}
             (kind, _) => {
                 return Err(bad(format!("the field is {kind}, the match is not")));
@@ -322,21 +335,7 @@ impl KeyLayout {
                         }
                     }
                 }
-                MatchKind::Range => {
-                    let (low, high) = f
-                        .range
-                        .and_then(|r| e.bounds.get(r))
-                        .copied()
-                        .unwrap_or((0, u64::MAX));
-                    if low == 0 && high == mask64(f.width) {
-                        FieldMatch::Any
-                    } else {
-                        FieldMatch::Range {
-                            low: bytes_of(low, f.width),
-                            high: bytes_of(high, f.width),
-                        }
-                    }
-                }
+                MatchKind::Range => range::decode(f, &e.bounds),
             })
             .collect();
         EntryKey {
@@ -350,7 +349,8 @@ impl KeyLayout {
     }
 }
 
-fn put(words: &mut [u64], place: Place, bits: u64) {
+/// Adds a piece's bits to a key.
+pub(crate) fn put(words: &mut [u64], place: Place, bits: u64) {
     if let Some(w) = words.get_mut(place.word) {
         *w |= bits << place.shift;
     }

@@ -10,6 +10,7 @@ mod index;
 pub(crate) mod key;
 mod params;
 pub(crate) mod profile;
+pub(crate) mod range;
 mod read;
 pub(crate) mod slab;
 mod table;

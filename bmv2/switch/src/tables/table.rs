@@ -152,7 +152,6 @@ impl Table {
             mask: take(if exact { 0 } else { words }),
             rank: take(usize::from(!exact)),
             bounds: take(2 * ir.layout.ranges.len()),
-            ranges: ir.layout.ranges.len(),
         };
         let widest = info
             .actions

@@ -159,7 +159,7 @@ fn externs_of_modules_are_named() {
 }
 
 #[test]
-fn a_key_that_is_an_expression_is_named() {
+fn a_key_without_a_header_is_named() {
     let mut d = document(json!([]));
     let target = json!({"type": "expression", "value": {"op": "access_field", "right": 0}});
     d["pipelines"][1]["tables"] = json!([{"name": "t", "id": 0, "match_type": "exact",

@@ -13,6 +13,7 @@ struct Rule {
     b: (u16, u16),
     interval: (u16, u16),
     c: (u128, u128),
+    c_interval: (u128, u128),
     rank: i32,
 }
 
@@ -22,6 +23,7 @@ impl Rule {
             && q.b & self.b.1 == self.b.0
             && (self.interval.0..=self.interval.1).contains(&q.b)
             && q.c & self.c.1 == self.c.0
+            && (self.c_interval.0..=self.c_interval.1).contains(&q.c)
     }
 }
 
@@ -78,15 +80,17 @@ enum Kind {
     Ternary,
     Range,
     Mixed,
+    WideRange,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Exact,
     Kind::Lpm,
     Kind::WideLpm,
     Kind::Ternary,
     Kind::Range,
     Kind::Mixed,
+    Kind::WideRange,
 ];
 
 fn prefix32(len: u32) -> u32 {
@@ -98,19 +102,17 @@ fn prefix128(len: u32) -> u128 {
 }
 
 impl Kind {
-    fn which(self) -> u8 {
-        KINDS.iter().position(|k| *k == self).unwrap() as u8 + 1
-    }
-
-    fn name(self) -> &'static str {
-        [
-            "exact_ab",
-            "lpm_a",
-            "lpm_bc",
-            "ternary_abc",
-            "range_ab",
-            "mixed",
-        ][usize::from(self.which()) - 1]
+    /// What a packet calls this table, and the program.
+    fn names(self) -> (u8, &'static str) {
+        match self {
+            Self::Exact => (1, "exact_ab"),
+            Self::Lpm => (2, "lpm_a"),
+            Self::WideLpm => (3, "lpm_bc"),
+            Self::Ternary => (4, "ternary_abc"),
+            Self::Range => (5, "range_ab"),
+            Self::Mixed => (6, "mixed"),
+            Self::WideRange => (8, "range_wide"),
+        }
     }
 
     /// What this table can say of a wish, and how.
@@ -120,6 +122,7 @@ impl Kind {
             b: (0, 0),
             interval: (0, u16::MAX),
             c: (0, 0),
+            c_interval: (0, u128::MAX),
             rank: 0,
         };
         let (low, high) = (wish.b.min(wish.b2), wish.b.max(wish.b2));
@@ -206,6 +209,24 @@ impl Kind {
                 vec![exact(wish.a.into()), b_match],
                 wish.priority,
             ),
+            Self::WideRange => {
+                let (low, high) = (wish.c.min(wish.cm), wish.c.max(wish.cm));
+                let c_match = if (low, high) == (0, u128::MAX) {
+                    FieldMatch::Any
+                } else {
+                    range(low, high)
+                };
+                (
+                    Rule {
+                        b: (wish.b & wish.bm, wish.bm),
+                        c_interval: (low, high),
+                        rank: wish.priority,
+                        ..any
+                    },
+                    vec![c_match, ternary((wish.b & wish.bm).into(), wish.bm.into())],
+                    wish.priority,
+                )
+            }
             Self::Mixed => {
                 let cm = if wish.cm & 1 == 0 { 0 } else { u128::MAX };
                 let c_match = if cm == 0 {
@@ -291,7 +312,7 @@ proptest! {
     ) {
         let s = switch();
         let program = s.program().unwrap();
-        let id = table(&program, kind.name());
+        let id = table(&program, kind.names().1);
         let mut w = s.worker();
         let mut list = List::default();
         let now = Timestamp::from_nanos(0);
@@ -310,7 +331,7 @@ proptest! {
         }
         let asks = questions.iter().chain(steps.iter().map(|(w, _)| w));
         for q in asks.map(|w| Ask { a: w.a, b: w.b, c: w.c }) {
-            prop_assert_eq!(q.answer(&mut w, kind.which()), list.lookup(q), "{:?}", q);
+            prop_assert_eq!(q.answer(&mut w, kind.names().0), list.lookup(q), "{:?}", q);
         }
         // What is read back is what was written.
         let (entries, more) = s.read_entries(id, ReadCursor::default(), 1000, now).unwrap();

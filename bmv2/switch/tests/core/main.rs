@@ -17,3 +17,4 @@ mod queues;
 mod small;
 mod tables;
 mod undo;
+mod v1model;

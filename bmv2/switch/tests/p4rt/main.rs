@@ -20,6 +20,7 @@ mod meters;
 mod packets;
 mod pipeline;
 mod profiles;
+mod ranges;
 mod resources;
 mod rollback;
 mod support;

@@ -259,7 +259,7 @@ impl Writer<'_> {
 
     /// The parts of a key by word; `None` if they are not all simple ones.
     fn key(headers: &[Header], layout: &KeyLayout) -> Option<Vec<KeyPart>> {
-        if !layout.program_mask.is_empty() {
+        if !layout.program_mask.is_empty() || !layout.chosen.is_empty() {
             return None;
         }
         let mut parts = Vec::with_capacity(layout.pieces.len());

@@ -4,6 +4,7 @@ mod exact;
 mod tree;
 
 use super::key::{Encoded, KeyLayout};
+use super::range;
 use super::slab::Slab;
 use exact::Exact;
 pub(crate) use tree::Tree;
@@ -28,11 +29,10 @@ pub(crate) struct Parts {
     pub(crate) mask: usize,
     pub(crate) bounds: usize,
     pub(crate) rank: usize,
-    pub(crate) ranges: usize,
 }
 
 impl Parts {
-    /// The bounds of a range field.
+    /// The bounds of a piece of a range field.
     #[inline]
     pub(crate) fn bound(&self, slab: &Slab, slot: u32, range: usize) -> (u64, u64) {
         let at = self.bounds + 2 * range;
@@ -72,10 +72,7 @@ impl Index {
                 index.find(hash, |slot| slab.equals(slot, parts.key, key))
             }
             Self::Tree(tree) => tree.lookup(key, |slot| {
-                (0..parts.ranges).all(|r| {
-                    let (low, high) = parts.bound(slab, slot, r);
-                    (low..=high).contains(&layout.range_value(r, key))
-                })
+                range::contain(&layout.ranges, key, |r| parts.bound(slab, slot, r))
             }),
         }
     }
