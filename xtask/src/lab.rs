@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut command =
         std::process::Command::new(step::target_dir().join("release").join("sluice-lab"));
     match arguments.first().map(String::as_str) {
-        Some("down" | "help" | "--help") => command.args(arguments),
+        Some("down") => command.args(arguments),
         _ => command.arg("run").args(arguments),
     };
     let status = command
