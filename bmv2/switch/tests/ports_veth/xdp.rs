@@ -1,51 +1,33 @@
 //! Ports by AF_XDP.
 
-use super::*;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use softswitch::Switch;
+use softswitch::ports::{DataPlane, DataPlaneConfig, LinkState, PortSpec};
+
+use crate::HOSTS;
+use crate::hosts::{Echo, Tap, client, everything_arrives, round_trip};
+use crate::namespaces::{Namespaces, alone, ip, obstacle, run};
+use crate::switch::{idle_costs_nothing, loaded, with_workers};
 
 /// The longest that fits: 4096 bytes of a page without the kernel's 256, an
 /// Ethernet header and two VLAN tags.
 const XDP_MTU: u32 = 4096 - 256 - 14 - 8;
 
-fn specs() -> Vec<PortSpec> {
-    let spec = |port| PortSpec::Xdp {
-        port,
-        interface: format!("p{port}"),
-    };
-    HOSTS.map(spec).into()
-}
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 fn start(
     namespaces: &Namespaces,
     switch: &Arc<Switch>,
-    workers: usize,
-) -> Result<DataPlane, String> {
-    let config = DataPlaneConfig {
-        workers,
-        ..DataPlaneConfig::default()
-    };
-    start_with(namespaces, switch, config)
-}
-
-fn start_with(
-    namespaces: &Namespaces,
-    switch: &Arc<Switch>,
     config: DataPlaneConfig,
 ) -> Result<DataPlane, String> {
-    for host in HOSTS {
-        forward([2, 0, 0, 0, 0, host as u8], host, switch);
-    }
-    let switch = Arc::clone(switch);
-    within(namespaces.switch(), move || {
-        DataPlane::start(&switch, Clock::start(), specs(), config, None)
-            .map_err(|error| error.to_string())
-    })
-}
-
-fn client(namespaces: &Namespaces) -> UdpSocket {
-    let client = within(namespaces.host(1), || UdpSocket::bind("0.0.0.0:0").unwrap());
-    let patience = Some(Duration::from_millis(500));
-    client.set_read_timeout(patience).unwrap();
-    client
+    let specs = HOSTS.map(|port| PortSpec::Xdp {
+        port,
+        interface: format!("p{port}"),
+    });
+    crate::switch::start(namespaces, switch, specs, config)
 }
 
 #[test]
@@ -58,51 +40,26 @@ fn xdp_ports_forward_and_count() {
     let namespaces = Namespaces::new("x", XDP_MTU);
     for workers in [1, 2] {
         let switch = loaded();
-        let plane = match start(&namespaces, &switch, workers) {
+        let plane = match start(&namespaces, &switch, with_workers(workers)) {
             Err(error) if error.contains("AF_XDP") && !error.contains("is in use") => {
                 println!("SKIPPED: {error}");
                 return;
             }
             other => other.unwrap(),
         };
-        talk(&namespaces, &plane, workers);
+        let echo = Echo::start(namespaces.host(2));
+        let client = client(&namespaces, PATIENCE);
+        everything_arrives(&namespaces, &client, &plane);
+        drop(echo);
+        idle_costs_nothing(workers);
         comes_back(&namespaces, &switch, &plane);
     }
-}
-
-fn talk(namespaces: &Namespaces, plane: &DataPlane, workers: usize) {
-    let echo = Echo::start(namespaces.host(2));
-    let client = client(namespaces);
-    for size in [1, 18, XDP_MTU - 28] {
-        assert_eq!(round_trip(&client, size), Ok(()), "{:?}", plane.snapshot());
-    }
-    for i in 0..2000 {
-        assert_eq!(round_trip(&client, 1000), Ok(()), "packet {i}");
-    }
-    tagged_frames(namespaces);
-    let stats = plane.snapshot();
-    for port in &stats.ports {
-        let lost = port.rx_missed + port.rx_truncated + port.tx_dropped;
-        assert_eq!(lost, 0, "{port:?}");
-        // 2003 datagrams and 12 frames each way, and what the hosts say.
-        assert!(
-            port.rx_packets >= 2015 && port.tx_packets >= 2015,
-            "{port:?}"
-        );
-        assert!(port.tx_bytes > 2000 * 1042, "{port:?}");
-    }
-    let transmitted: u64 = stats.ports.iter().map(|p| p.tx_packets).sum();
-    assert_eq!(stats.transmitted, transmitted);
-    let received: u64 = stats.ports.iter().map(|p| p.rx_packets).sum();
-    assert_eq!(stats.received, received);
-    drop(echo);
-    idle_costs_nothing(workers);
 }
 
 /// A port that goes down, and one whose interface is deleted and made again.
 fn comes_back(namespaces: &Namespaces, switch: &Switch, plane: &DataPlane) {
     let echo = Echo::start(namespaces.host(2));
-    let client = client(namespaces);
+    let client = client(namespaces, PATIENCE);
     let switch_ns = namespaces.switch();
     let reaches = |state: LinkState| {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -164,7 +121,7 @@ fn xdp_losses_are_counted() {
         ring_frames: FRAMES as usize,
         ..DataPlaneConfig::default()
     };
-    let plane = match start_with(&namespaces, &switch, config) {
+    let plane = match start(&namespaces, &switch, config) {
         Err(error) if error.contains("AF_XDP") && !error.contains("is in use") => {
             println!("SKIPPED: {error}");
             return;
@@ -224,7 +181,7 @@ fn xdp_refusals_say_what_to_do() {
     }
     let _alone = alone();
     let namespaces = Namespaces::new("r", XDP_MTU + 1);
-    let error = start(&namespaces, &loaded(), 1).unwrap_err();
+    let error = start(&namespaces, &loaded(), with_workers(1)).unwrap_err();
     assert!(error.contains("3818") && error.contains("3819"), "{error}");
     assert!(error.contains("`-i 1@p1`"), "{error}");
 
@@ -235,7 +192,7 @@ fn xdp_refusals_say_what_to_do() {
         println!("SKIPPED in part: no second queue: {why}");
         return;
     }
-    let error = start(&namespaces, &loaded(), 1).unwrap_err();
+    let error = start(&namespaces, &loaded(), with_workers(1)).unwrap_err();
     assert!(
         error.contains("has 2") && error.contains("ethtool -L"),
         "{error}"

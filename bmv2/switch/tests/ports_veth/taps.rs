@@ -1,0 +1,55 @@
+//! Ports that are TAP devices.
+
+use std::time::Duration;
+
+use softswitch::ports::PortSpec;
+
+use crate::HOSTS;
+use crate::hosts::{Echo, client, round_trip};
+use crate::namespaces::{Namespaces, alone, ip, obstacle};
+use crate::switch::{forward, loaded, start, with_workers};
+
+const MTU: u32 = 9000;
+
+/// The hosts are network stacks at TAP devices: the switch's own namespace has
+/// one, and the other is moved to a host's.
+#[test]
+fn hosts_talk_over_taps() {
+    if let Some(why) = obstacle() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let _alone = alone();
+    let namespaces = &Namespaces::new("t", MTU);
+    let switch = loaded();
+    let specs = HOSTS.map(|port| PortSpec::Tap {
+        port,
+        interface: format!("t{port}"),
+    });
+    let plane = start(namespaces, &switch, specs, with_workers(2)).unwrap();
+    let switch_ns = namespaces.switch();
+    for host in HOSTS {
+        forward([2, 0, 0, 0, 1, host as u8], host, &switch);
+        let (ns, other) = (namespaces.host(host), HOSTS[0] + HOSTS[1] - host);
+        ip(&format!("-n {switch_ns} link set t{host} netns {ns}"));
+        ip(&format!(
+            "-n {ns} link set t{host} address 02:00:00:00:01:0{host} mtu {MTU} up"
+        ));
+        ip(&format!("-n {ns} addr flush dev h0"));
+        ip(&format!("-n {ns} addr add 10.70.0.{host}/24 dev t{host}"));
+        ip(&format!(
+            "-n {ns} neigh add 10.70.0.{other} lladdr 02:00:00:00:01:0{other} dev t{host}"
+        ));
+    }
+    let echo = Echo::start(namespaces.host(2));
+    let client = client(namespaces, Duration::from_secs(1));
+    for size in [1, 18, 1000, MTU - 28] {
+        assert_eq!(round_trip(&client, size), Ok(()), "{:?}", plane.snapshot());
+    }
+    for port in plane.snapshot().ports {
+        assert!(port.rx_packets >= 4 && port.tx_packets >= 4, "{port:?}");
+        assert_eq!(port.tx_dropped, 0, "{port:?}");
+    }
+    drop(echo);
+    plane.stop();
+}
