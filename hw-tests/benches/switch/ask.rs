@@ -45,26 +45,17 @@ pub struct Table {
     pub number: u8,
 }
 
-pub const EXACT: Table = Table {
-    name: "In.exact_ab",
-    number: 1,
-};
-pub const LPM: Table = Table {
-    name: "In.lpm_a",
-    number: 2,
-};
-pub const WIDE_LPM: Table = Table {
-    name: "In.lpm_bc",
-    number: 3,
-};
-pub const TERNARY: Table = Table {
-    name: "In.ternary_abc",
-    number: 4,
-};
-pub const MIXED: Table = Table {
-    name: "In.mixed",
-    number: 6,
-};
+impl Table {
+    const fn new(name: &'static str, number: u8) -> Self {
+        Self { name, number }
+    }
+}
+
+pub const EXACT: Table = Table::new("In.exact_ab", 1);
+pub const LPM: Table = Table::new("In.lpm_a", 2);
+pub const WIDE_LPM: Table = Table::new("In.lpm_bc", 3);
+pub const TERNARY: Table = Table::new("In.ternary_abc", 4);
+pub const MIXED: Table = Table::new("In.mixed", 6);
 /// No table at all.
 pub const NONE: u8 = 0;
 
