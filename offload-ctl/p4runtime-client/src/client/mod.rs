@@ -1,4 +1,8 @@
-//! The client.
+//! The client: its connection, its part in arbitration, and what goes over the
+//! stream. Pipelines, and writes and reads of entities, have rooms of their own.
+
+mod entities;
+mod pipeline;
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -6,16 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use p4runtime_proto::MAX_MESSAGE_BYTES;
-use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, Entity, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, PacketMetadata, PacketOut, ReadRequest, Role,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, Update, WriteRequest,
-    forwarding_pipeline_config::Cookie, get_forwarding_pipeline_config_request::ResponseType,
-    p4_runtime_client::P4RuntimeClient, set_forwarding_pipeline_config_request::Action,
-    stream_message_request, write_request::Atomicity,
+    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, PacketMetadata, PacketOut, Role,
+    StreamMessageRequest, p4_runtime_client::P4RuntimeClient, stream_message_request,
 };
-use p4runtime_proto::status::update_errors;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -23,22 +21,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use crate::batch::{BatchLimits, next_batch};
 use crate::channel;
-use crate::error::{AccountProblem, Error, told};
+use crate::error::{Error, told};
 use crate::event::{Arbitration, Events};
 use crate::options::ConnectOptions;
-use crate::outcome::{Failures, UpdateStatus, WriteOutcome};
 use crate::stream::{Reader, StreamCounters, StreamState, arbitration_request};
 
 /// The server is told a deadline this much later than ours, so that ours is the
 /// one that is reported.
 const DEADLINE_GRACE: Duration = Duration::from_millis(500);
 
-const WRITE: &str = "Write";
-const READ: &str = "Read";
-const SET_PIPELINE: &str = "SetForwardingPipelineConfig";
-const GET_PIPELINE: &str = "GetForwardingPipelineConfig";
 const CAPABILITIES: &str = "Capabilities";
 const STREAM: &str = "StreamChannel";
 
@@ -242,210 +234,6 @@ impl Client {
             .map_err(|status| self.whole(CAPABILITIES, &status, after))
     }
 
-    /// Sends a program to the switch: `action` says what becomes of it.
-    ///
-    /// # Errors
-    /// [`Error::NotPrimary`], [`Error::Disconnected`], [`Error::Rpc`] or
-    /// [`Error::Deadline`].
-    pub async fn set_pipeline(
-        &self,
-        action: Action,
-        p4info: P4Info,
-        device_config: Vec<u8>,
-        cookie: u64,
-    ) -> Result<(), Error> {
-        let config = ForwardingPipelineConfig {
-            p4info: Some(p4info),
-            p4_device_config: device_config,
-            cookie: Some(Cookie { cookie }),
-        };
-        self.set_config(action, Some(config)).await
-    }
-
-    /// Realises the program that was saved with
-    /// [`Action::VerifyAndSave`].
-    ///
-    /// # Errors
-    /// [`Error::NotPrimary`], [`Error::Disconnected`], [`Error::Rpc`] or
-    /// [`Error::Deadline`].
-    pub async fn commit_pipeline(&self) -> Result<(), Error> {
-        self.set_config(Action::Commit, None).await
-    }
-
-    async fn set_config(
-        &self,
-        action: Action,
-        config: Option<ForwardingPipelineConfig>,
-    ) -> Result<(), Error> {
-        self.require_stream(SET_PIPELINE)?;
-        let after = self.shared.options.deadlines.pipeline;
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: self.device_id(),
-            role_id: self.role_id(),
-            role: self.role_name(),
-            election_id: Some(self.election_id().into()),
-            action: action as i32,
-            config,
-        };
-        let mut rpc = self.rpc.clone();
-        let call = rpc.set_forwarding_pipeline_config(with_deadline(request, after));
-        within(SET_PIPELINE, after, call)
-            .await?
-            .map(|_| ())
-            .map_err(|status| self.whole(SET_PIPELINE, &status, after))
-    }
-
-    /// The program that the switch runs, `None` when it has none.
-    ///
-    /// # Errors
-    /// [`Error::Rpc`] or [`Error::Deadline`].
-    pub async fn get_pipeline(
-        &self,
-        response_type: ResponseType,
-    ) -> Result<Option<ForwardingPipelineConfig>, Error> {
-        let after = self.shared.options.deadlines.pipeline;
-        let request = GetForwardingPipelineConfigRequest {
-            device_id: self.device_id(),
-            response_type: response_type as i32,
-        };
-        let mut rpc = self.rpc.clone();
-        let call = rpc.get_forwarding_pipeline_config(with_deadline(request, after));
-        match within(GET_PIPELINE, after, call).await? {
-            Ok(response) => Ok(response.config),
-            // How bmv2 says that there is none; the specification leaves the
-            // configuration unset.
-            Err(status) if status.code() == Code::FailedPrecondition => Ok(None),
-            Err(status) => Err(self.whole(GET_PIPELINE, &status, after)),
-        }
-    }
-
-    /// Writes all updates in one request.
-    ///
-    /// The order in which the switch applies them is undefined.
-    ///
-    /// # Errors
-    /// When the request failed as a whole: [`Error::NotPrimary`],
-    /// [`Error::Disconnected`], [`Error::Rpc`], [`Error::Deadline`] or
-    /// [`Error::Account`]. Updates that were refused one by one are in the
-    /// outcome;
-    /// [`WriteOutcome::into_result`] makes them an error.
-    pub async fn write(
-        &self,
-        updates: Vec<Update>,
-        atomicity: Atomicity,
-    ) -> Result<WriteOutcome, Error> {
-        let count = updates.len();
-        if count == 0 {
-            return Ok(WriteOutcome::default());
-        }
-        self.require_stream(WRITE)?;
-        let after = self.shared.options.deadlines.write;
-        let request = WriteRequest {
-            device_id: self.device_id(),
-            role_id: self.role_id(),
-            role: self.role_name(),
-            election_id: Some(self.election_id().into()),
-            updates,
-            atomicity: atomicity as i32,
-        };
-        let mut rpc = self.rpc.clone();
-        let call = rpc.write(with_deadline(request, after));
-        match within(WRITE, after, call).await? {
-            Ok(_) => Ok(WriteOutcome::applied(count)),
-            Err(status) => self
-                .account(WRITE, &status, count, after)
-                .map(|statuses| WriteOutcome { statuses }),
-        }
-    }
-
-    /// Writes any number of updates, each on its own (`CONTINUE_ON_ERROR`), in
-    /// as many requests as it takes.
-    ///
-    /// Requests go one after the other. Two updates of one entity, and updates
-    /// that depend on each other by rank (action profile members, groups,
-    /// entries), go into successive requests, so that they take effect in the
-    /// order given. A request that the switch finds too large is sent again in
-    /// halves.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] when a request failed as a whole; its outcome
-    /// tells what became of each update.
-    pub async fn write_batched(
-        &self,
-        updates: Vec<Update>,
-        mut limits: BatchLimits,
-    ) -> Result<WriteOutcome, Error> {
-        let mut statuses = Vec::with_capacity(updates.len());
-        while statuses.len() < updates.len() {
-            let rest = &updates[statuses.len()..];
-            let size = next_batch(rest, limits);
-            let batch = rest[..size].to_vec();
-            match self.write(batch, Atomicity::ContinueOnError).await {
-                Ok(outcome) => statuses.extend(outcome.statuses),
-                Err(error) if size > 1 && too_large(&error) => {
-                    limits = limits.halved(size);
-                    tracing::debug!(size, "batch too large, halving");
-                }
-                Err(error) => {
-                    let sent = if attempted_nothing(&error) {
-                        UpdateStatus::NotAttempted
-                    } else {
-                        UpdateStatus::Unknown
-                    };
-                    statuses.extend(std::iter::repeat_n(sent, size));
-                    statuses.resize(updates.len(), UpdateStatus::NotAttempted);
-                    return Err(Error::Interrupted {
-                        outcome: WriteOutcome { statuses },
-                        source: Box::new(error),
-                    });
-                }
-            }
-        }
-        Ok(WriteOutcome { statuses })
-    }
-
-    /// Reads entities. Each of `queries` names one, or more where its fields
-    /// are unset. The result is in the order in which the switch sends it.
-    ///
-    /// # Errors
-    /// [`Error::PerUpdate`] when the switch refused some of the queries,
-    /// [`Error::Rpc`], [`Error::Deadline`] or [`Error::Account`].
-    pub async fn read(&self, queries: Vec<Entity>) -> Result<Vec<Entity>, Error> {
-        let count = queries.len();
-        let after = self.shared.options.deadlines.read;
-        let request = ReadRequest {
-            device_id: self.device_id(),
-            role: self.role_name(),
-            entities: queries,
-        };
-        let mut rpc = self.rpc.clone();
-        let collect = async {
-            let mut chunks = rpc.read(with_deadline(request, after)).await?.into_inner();
-            let mut entities = Vec::new();
-            while let Some(chunk) = chunks.message().await? {
-                entities.extend(chunk.entities);
-            }
-            Ok(Response::new(entities))
-        };
-        match within(READ, after, collect).await? {
-            Ok(entities) => Ok(entities),
-            Err(status) => {
-                let statuses = self.account(READ, &status, count, after)?;
-                let total = statuses.len();
-                let outcome = WriteOutcome { statuses };
-                let failed = outcome
-                    .failures()
-                    .map(|(index, error)| (index, error.clone()))
-                    .collect();
-                Err(Error::PerUpdate(Failures {
-                    method: READ,
-                    total,
-                    failed,
-                }))
-            }
-        }
-    }
-
     /// Sends a packet out, with the fields of the `packet_out` header.
     ///
     /// It returns when the packet is queued; the switch may answer with
@@ -496,7 +284,7 @@ impl Client {
 
     /// Changes go out only while the stream is open. The transport reconnects by
     /// itself, and what answers then may be a switch that has lost its state.
-    fn require_stream(&self, method: &'static str) -> Result<(), Error> {
+    pub(super) fn require_stream(&self, method: &'static str) -> Result<(), Error> {
         if self.is_connected() {
             Ok(())
         } else {
@@ -512,46 +300,19 @@ impl Client {
         }
     }
 
-    fn role_name(&self) -> String {
+    pub(super) fn role_name(&self) -> String {
         let role = self.shared.options.role.as_ref();
         role.map_or_else(String::new, |role| role.name.clone())
     }
 
-    fn role_id(&self) -> u64 {
+    pub(super) fn role_id(&self) -> u64 {
         self.shared.options.role.as_ref().map_or(0, |role| role.id)
     }
 
     /// The error of a call that failed as a whole.
-    fn whole(&self, method: &'static str, status: &Status, after: Duration) -> Error {
+    pub(super) fn whole(&self, method: &'static str, status: &Status, after: Duration) -> Error {
         let primary_id = self.arbitration().and_then(|a| a.primary_id);
         Error::of_status(method, status, primary_id, after)
-    }
-
-    /// The outcome of each of `asked` items, when the status tells it.
-    fn account(
-        &self,
-        method: &'static str,
-        status: &Status,
-        asked: usize,
-        after: Duration,
-    ) -> Result<Vec<UpdateStatus>, Error> {
-        let problem = match update_errors(status) {
-            Ok(None) => return Err(self.whole(method, status, after)),
-            Ok(Some(errors)) if errors.len() == asked => {
-                return Ok(errors.into_iter().map(UpdateStatus::from).collect());
-            }
-            Ok(Some(errors)) => AccountProblem::Count {
-                told: errors.len(),
-                asked,
-            },
-            Err(error) => error.into(),
-        };
-        Err(Error::Account {
-            method,
-            code: status.code(),
-            message: status.message().to_owned(),
-            problem,
-        })
     }
 }
 
@@ -566,13 +327,13 @@ impl std::fmt::Debug for Client {
     }
 }
 
-fn with_deadline<T>(message: T, after: Duration) -> Request<T> {
+pub(super) fn with_deadline<T>(message: T, after: Duration) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(after + DEADLINE_GRACE);
     request
 }
 
-async fn within<T>(
+pub(super) async fn within<T>(
     method: &'static str,
     after: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
@@ -580,35 +341,5 @@ async fn within<T>(
     match timeout(after, call).await {
         Ok(result) => Ok(result.map(Response::into_inner)),
         Err(_) => Err(Error::Deadline { method, after }),
-    }
-}
-
-/// Whether a request was refused for its size: gRPC's C++ servers say
-/// `RESOURCE_EXHAUSTED`, others `OUT_OF_RANGE`.
-fn too_large(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Rpc {
-            code: Code::ResourceExhausted | Code::OutOfRange,
-            ..
-        }
-    )
-}
-
-/// Whether a call that failed as a whole is sure to have changed nothing: the
-/// codes that only a server's checks before any update give.
-fn attempted_nothing(error: &Error) -> bool {
-    match error {
-        Error::NotPrimary { .. } | Error::Disconnected { .. } => true,
-        Error::Rpc { code, .. } => matches!(
-            code,
-            Code::InvalidArgument
-                | Code::NotFound
-                | Code::FailedPrecondition
-                | Code::OutOfRange
-                | Code::Unimplemented
-                | Code::Unauthenticated
-        ),
-        _ => false,
     }
 }
