@@ -51,6 +51,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Its name, as `ip netns` knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a veth pair, both ends in this namespace, with checksum offload
     /// off: what a raw socket sends and sees is then the whole packet.
     ///

@@ -14,6 +14,7 @@ pub(crate) struct Asked {
     pub(crate) only: String,
     pub(crate) seed: u64,
     pub(crate) strict: bool,
+    pub(crate) all: bool,
     pub(crate) softswitch: Option<PathBuf>,
     pub(crate) json: PathBuf,
 }
@@ -66,6 +67,7 @@ pub(crate) fn run(asked: &Asked) -> Result<()> {
             arguments: Vec::new(),
             log: folder.join("bmv2.log"),
         },
+        all: asked.all,
     };
     let mut all: Vec<(cases::Case, Size)> = Vec::new();
     for case in cases::ours()? {

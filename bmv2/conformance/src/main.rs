@@ -64,6 +64,9 @@ enum Command {
         /// with `--compat`.
         #[arg(long)]
         strict: bool,
+        /// Report also the steps on which both agree.
+        #[arg(long)]
+        all: bool,
         /// The program softswitch; the one beside this program if absent.
         #[arg(long, value_name = "FILE")]
         softswitch: Option<PathBuf>,
@@ -104,6 +107,7 @@ fn run(options: Options) -> Result<()> {
             only,
             seed,
             strict,
+            all,
             softswitch,
             json,
         } => cli_differential::run(&cli_differential::Asked {
@@ -111,6 +115,7 @@ fn run(options: Options) -> Result<()> {
             only,
             seed,
             strict,
+            all,
             softswitch,
             json,
         }),

@@ -1,6 +1,8 @@
 //! Requests and packets for any program, made from its P4Info and from packets
 //! that it is known to understand.
 
+use std::collections::BTreeSet;
+
 use p4runtime_proto::bytestring::canonical;
 use p4runtime_proto::p4::config::v1 as info;
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -8,6 +10,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::{self, FieldMatchType};
 use p4runtime_proto::p4::v1::{entity::Entity, table_action, update};
 
+use super::profiles::{GROUPS, MEMBERS};
 use super::random::Random;
 use super::side::{CPU_PORT, PORTS};
 
@@ -17,15 +20,18 @@ const OFFSETS: [usize; 12] = [0, 6, 12, 14, 15, 16, 18, 23, 26, 30, 34, 36];
 /// Shortest frame that an Ethernet interface takes.
 const SHORTEST: usize = 14;
 
-/// Longest frame that is made.
-const LONGEST: usize = 1500;
+/// Longest frame that is made: jumbo frames, with room for tags.
+const LONGEST: usize = 9000;
 
 /// Makes requests and packets.
 #[derive(Debug)]
 pub struct Generator<'a> {
-    info: &'a P4Info,
+    pub(super) info: &'a P4Info,
     /// Packets that the program understands, and where they come from.
     seeds: &'a [(u16, Vec<u8>)],
+    /// Selectors that are programmed by members and groups; the others by
+    /// action sets.
+    manual: BTreeSet<u32>,
     /// What is decided by chance.
     pub random: Random,
 }
@@ -33,10 +39,17 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// A generator that always makes the same.
     pub fn new(info: &'a P4Info, seeds: &'a [(u16, Vec<u8>)], seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let selectors = info.action_profiles.iter().filter(|p| p.with_selector);
+        let manual = selectors
+            .filter(|_| random.one_in(2))
+            .map(|p| id(p.preamble.as_ref()))
+            .collect();
         Self {
             info,
             seeds,
-            random: Random::new(seed),
+            manual,
+            random,
         }
     }
 
@@ -62,7 +75,23 @@ impl<'a> Generator<'a> {
                 }
             }
         }
-        match self.random.below(12) {
+        for _ in 0..self.random.below(4).saturating_sub(1) {
+            if self.random.one_in(6) && frame.len() > 12 {
+                let kind = if self.random.one_in(3) {
+                    0x88a8
+                } else {
+                    0x8100
+                };
+                let tag = u16::try_from(self.random.below(1 << 16)).unwrap_or(0);
+                let tag = [u16::to_be_bytes(kind), tag.to_be_bytes()].concat();
+                frame.splice(12..12, tag);
+            }
+        }
+        match self.random.below(13) {
+            3 if self.random.one_in(4) => {
+                let more = self.random.below(LONGEST);
+                frame.extend(self.random.bytes(more));
+            }
             0 => {
                 let length = self.random.below(frame.len());
                 frame.truncate(length);
@@ -217,15 +246,20 @@ impl<'a> Generator<'a> {
             });
         }
         if needs_priority(table) {
-            // Few of them, but never two equal ones that both match: what
-            // wins then is nobody's promise.
-            entry.priority = i32::try_from(1 + self.random.below(1 << 20)).unwrap_or(1);
+            // What wins of equal ones is nobody's promise, but people see it.
+            let highest = if self.random.one_in(3) { 4 } else { 1 << 20 };
+            entry.priority = i32::try_from(1 + self.random.below(highest)).unwrap_or(1);
         }
         entry
     }
 
+    /// Whether a selector is programmed by members and groups.
+    pub(super) fn is_manual(&self, profile: &info::ActionProfile) -> bool {
+        self.manual.contains(&id(profile.preamble.as_ref()))
+    }
+
     /// A call of one of the actions that a table's entries may have.
-    fn call(&mut self, table: &info::Table, for_default: bool) -> Option<p4::Action> {
+    pub(super) fn call(&mut self, table: &info::Table, for_default: bool) -> Option<p4::Action> {
         use info::action_ref::Scope;
         let excluded = if for_default {
             Scope::TableOnly
@@ -271,7 +305,68 @@ impl<'a> Generator<'a> {
         if self.random.one_in(4) {
             entry.metadata = self.random.bytes(3);
         }
+        self.direct_resources(table, &mut entry);
         Some(entry)
+    }
+
+    /// Sets the counter and the meter of an entry; now and then also where
+    /// there is none.
+    fn direct_resources(&mut self, table: &info::Table, entry: &mut p4::TableEntry) {
+        let info = self.info;
+        let table_id = entry.table_id;
+        let mut counters = info.direct_counters.iter();
+        let counted = counters.any(|c| c.direct_table_id == table_id);
+        let meter = info
+            .direct_meters
+            .iter()
+            .find(|m| m.direct_table_id == table_id);
+        if self.random.one_in(if counted { 3 } else { 60 }) {
+            entry.counter_data = Some(self.counter_data());
+        }
+        // Without one, the meter of a new entry is in bmv2 as a former entry
+        // left it.
+        if meter.is_some() || self.random.one_in(60) {
+            let spec = meter.and_then(|m| m.spec.as_ref());
+            entry.meter_config = Some(self.meter_config(spec));
+        }
+        if table.idle_timeout_behavior != 0 && self.random.one_in(4) {
+            // Longer than any run.
+            entry.idle_timeout_ns = 3_600_000_000_000;
+        }
+    }
+
+    /// What a counter may be set to.
+    pub fn counter_data(&mut self) -> p4::CounterData {
+        let mut number = || i64::try_from(self.random.below(1 << 20)).unwrap_or(0);
+        p4::CounterData {
+            byte_count: number(),
+            packet_count: number(),
+        }
+    }
+
+    /// A meter whose buckets are filled again never or at once: what colour a
+    /// packet gets depends on no clock.
+    pub fn meter_config(&mut self, spec: Option<&info::MeterSpec>) -> p4::MeterConfig {
+        let of_bytes = spec.is_some_and(|s| s.unit == info::meter_spec::Unit::Bytes as i32);
+        let scale = if of_bytes { 100 } else { 1 };
+        let (never, at_once) = (0, 1_000_000_000);
+        let small = i64::try_from(self.random.below(5)).unwrap_or(0) * scale;
+        let large = small + i64::try_from(self.random.below(5)).unwrap_or(0) * scale;
+        let ample = 1_000_000;
+        let (cir, cburst, pir, pburst) = match self.random.below(10) {
+            0 => (at_once, ample, at_once, ample),
+            1 => (never, small, at_once, ample),
+            2 => (at_once, ample, at_once, 0),
+            3 => (never, -5, never, large),
+            _ => (never, small, never, large),
+        };
+        p4::MeterConfig {
+            cir,
+            cburst,
+            pir,
+            pburst,
+            ..p4::MeterConfig::default()
+        }
     }
 
     fn table_action(&mut self, table: &info::Table) -> Option<table_action::Type> {
@@ -283,44 +378,32 @@ impl<'a> Generator<'a> {
             .action_profiles
             .iter()
             .find(|p| id(p.preamble.as_ref()) == table.implementation_id)?;
-        if !profile.with_selector {
-            // Members are made beforehand, with these ids.
-            let member = u32::try_from(1 + self.random.below(MEMBERS)).unwrap_or(1);
-            return Some(table_action::Type::ActionProfileMemberId(member));
+        let number = |n: usize| u32::try_from(n).unwrap_or(1);
+        let manual = self.manual.contains(&id(profile.preamble.as_ref()));
+        // Now and then the other way of programming.
+        if profile.with_selector && manual == self.random.one_in(30) {
+            return self.action_set(table);
         }
+        // Members and groups are made beforehand, and some go again.
+        Some(if profile.with_selector && !self.random.one_in(3) {
+            table_action::Type::ActionProfileGroupId(number(1 + self.random.below(GROUPS)))
+        } else {
+            table_action::Type::ActionProfileMemberId(number(1 + self.random.below(MEMBERS)))
+        })
+    }
+
+    fn action_set(&mut self, table: &info::Table) -> Option<table_action::Type> {
         let count = 1 + self.random.below(3);
         let mut set = p4::ActionProfileActionSet::default();
-        for _ in 0..count {
+        for n in 0..count {
             set.action_profile_actions.push(p4::ActionProfileAction {
                 action: Some(self.call(table, false)?),
-                weight: i32::try_from(1 + self.random.below(2)).unwrap_or(1),
-                ..p4::ActionProfileAction::default()
+                weight: self.weight(),
+                // One that does not watch, since an empty group ends bmv2.
+                watch_kind: if n == 0 { None } else { self.watch() },
             });
         }
         Some(table_action::Type::ActionProfileActionSet(set))
-    }
-
-    /// Members for the profiles without a selector.
-    pub fn members(&mut self) -> Vec<p4::ActionProfileMember> {
-        let info = self.info;
-        let mut members = Vec::new();
-        for profile in info.action_profiles.iter().filter(|p| !p.with_selector) {
-            let Some(table) = info
-                .tables
-                .iter()
-                .find(|t| profile.table_ids.contains(&id(t.preamble.as_ref())))
-            else {
-                continue;
-            };
-            for member in 1..=MEMBERS {
-                members.push(p4::ActionProfileMember {
-                    action_profile_id: id(profile.preamble.as_ref()),
-                    member_id: u32::try_from(member).unwrap_or(0),
-                    action: self.call(table, false),
-                });
-            }
-        }
-        members
     }
 
     /// An entry that sets a table's default action, where that can be set.
@@ -408,9 +491,6 @@ impl<'a> Generator<'a> {
         Some(update(kind, Entity::TableEntry(entry)))
     }
 }
-
-/// How many members each profile without a selector gets.
-const MEMBERS: usize = 4;
 
 /// The id in a preamble.
 pub fn id(preamble: Option<&info::Preamble>) -> u32 {

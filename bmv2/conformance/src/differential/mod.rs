@@ -12,7 +12,9 @@ pub mod explain;
 mod frames;
 pub mod generate;
 pub mod plan;
+mod profiles;
 pub mod random;
+mod reads;
 pub mod side;
 pub mod step;
 
@@ -35,6 +37,9 @@ const MOST_DIFFERENCES: usize = 200;
 
 /// Steps before a switch's end in which it may already be ending.
 const LAST_STEPS: usize = 3;
+
+/// Stands for the explanation of a step on which both agree.
+const EQUAL: &str = "equal";
 
 /// Something that the two switches did not do alike.
 #[derive(Debug, Serialize)]
@@ -87,6 +92,8 @@ pub struct Pair {
     pub softswitch: Launch,
     /// bmv2.
     pub bmv2: Launch,
+    /// Whether steps without a difference are reported, too.
+    pub all: bool,
 }
 
 /// Compares the two on one program and adds to the report.
@@ -98,7 +105,7 @@ pub fn compare(pair: &Pair, case: &Case, seed: u64, size: Size, report: &mut Rep
     let mut result = ProgramResult::default();
     if let Err(stop) = run(pair, case, &steps, &mut result, &mut report.differences) {
         result.stopped = Some(format!("{:#}", stop.error));
-        match explain::explain_end(stop.of, result.steps) {
+        match explain::explain_end(stop.of, &case.name, result.steps) {
             Some(id) => {
                 *result.explained.entry(id).or_default() += 1;
                 lost_in_end(id, &case.name, &mut result, &mut report.differences);
@@ -169,7 +176,7 @@ fn run(
         let (ours, theirs) = (softswitch.answer(), bmv2.answer());
         let mut ours = ours.map_err(&by_ours)?;
         let mut theirs = theirs.map_err(&by_bmv2)?;
-        let is_packet = matches!(step, Step::Packet { .. } | Step::PacketOut { .. });
+        let is_packet = !matches!(step, Step::Write(_) | Step::Read(_));
         if ours != theirs && is_packet {
             // One of them may only be slower.
             softswitch.ask(Order::Late).map_err(&by_ours)?;
@@ -177,12 +184,7 @@ fn run(
             ours.merge(softswitch.answer().map_err(&by_ours)?);
             theirs.merge(bmv2.answer().map_err(&by_bmv2)?);
         }
-        if ours.status != theirs.status
-            && [&ours, &theirs]
-                .iter()
-                .any(|o| o.status.as_deref() == Some("OK"))
-            && let Some(undo) = undo(step)
-        {
+        if let Some(undo) = undo(step, &ours, &theirs) {
             // So that one difference does not become many.
             for (side, by) in [(&softswitch, &by_ours), (&bmv2, &by_bmv2)] {
                 side.ask(Order::Run(undo.clone())).map_err(by)?;
@@ -193,6 +195,16 @@ fn run(
         result.packets += usize::from(is_packet);
         result.out += ours.frames.values().map(Vec::len).sum::<usize>() + ours.messages.len();
         if ours == theirs {
+            if pair.all {
+                differences.push(Difference {
+                    program: case.name.clone(),
+                    step: number,
+                    what: describe(step),
+                    softswitch: ours,
+                    bmv2: theirs,
+                    explanation: Some(EQUAL),
+                });
+            }
             continue;
         }
         let explanation = explain::explain(&facts, step, &ours, &theirs);
@@ -219,16 +231,27 @@ fn run(
     Ok(())
 }
 
-/// Removes what a step may have inserted, on whichever side it did.
-fn undo(step: &Step) -> Option<Step> {
+/// Removes what updates that one side took, and the other did not, may have
+/// inserted.
+fn undo(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Step> {
     let Step::Write(updates) = step else {
         return None;
     };
-    let deletes = updates.iter().map(|update| Update {
-        r#type: Type::Delete as i32,
-        entity: update.entity.clone(),
-    });
-    Some(Step::Write(deletes.collect()))
+    let (ours, theirs) = (explain::each_status(ours), explain::each_status(theirs));
+    // A call that succeeded has one status for all.
+    let status = |all: &[String], at: usize| all.get(if all.len() == 1 { 0 } else { at }).cloned();
+    let mut deletes = Vec::new();
+    for (at, update) in updates.iter().enumerate() {
+        let (a, b) = (status(&ours, at), status(&theirs, at));
+        let taken = |status: &Option<String>| status.as_deref() == Some("OK");
+        if taken(&a) != taken(&b) {
+            deletes.push(Update {
+                r#type: Type::Delete as i32,
+                entity: update.entity.clone(),
+            });
+        }
+    }
+    (!deletes.is_empty()).then_some(Step::Write(deletes))
 }
 
 enum Order {

@@ -7,6 +7,7 @@ use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::generate::{Generator, id, update};
+use super::reads::{self, read};
 use super::side::CPU_PORT;
 use super::step::Step;
 
@@ -30,15 +31,11 @@ pub fn steps(
     size: Size,
 ) -> Vec<Step> {
     let mut generator = Generator::new(info, seeds, seed);
-    let mut steps = read_everything(info);
+    let mut steps = reads::everything(info);
     steps.extend(first);
     steps.extend(replication());
-    steps.extend(
-        generator
-            .members()
-            .into_iter()
-            .map(|m| one(Type::Insert, Entity::ActionProfileMember(m))),
-    );
+    let profiles = generator.profiles();
+    steps.extend(profiles.into_iter().map(|update| Step::Write(vec![update])));
     meters(info, &mut steps);
     for (port, frame) in seeds {
         steps.push(Step::Packet {
@@ -69,26 +66,34 @@ pub fn steps(
         }
         for _ in 0..size.entries {
             change(&mut generator, &mut present, &mut steps);
+            if let Some(changed) = generator.profile_change() {
+                steps.push(Step::Write(vec![changed]));
+            }
+            if let Some(entry) = generator.random.pick(&present).cloned() {
+                direct(&mut generator, &entry, &mut steps);
+                steps.push(reads::one(&mut generator, &entry));
+            }
         }
-        steps.extend(read_everything(info));
+        steps.extend(reads::everything(info));
         for _ in 0..size.packets {
             let (port, frame) = generator.packet();
-            steps.push(Step::Packet { port, frame });
+            steps.push(if generator.random.one_in(8) {
+                let more = 1 + generator.random.below(7);
+                let more: Vec<_> = (0..more).map(|_| generator.packet().1).collect();
+                let frames = [vec![frame], more].concat();
+                Step::Burst { port, frames }
+            } else {
+                Step::Packet { port, frame }
+            });
         }
         packet_outs(&mut generator, info, &mut steps);
     }
-    steps.extend(read_everything(info));
+    steps.extend(reads::everything(info));
     steps
 }
 
 fn one(kind: Type, entity: Entity) -> Step {
     Step::Write(vec![update(kind, entity)])
-}
-
-fn read(entity: Entity) -> Step {
-    Step::Read(vec![p4::Entity {
-        entity: Some(entity),
-    }])
 }
 
 /// Modifies, deletes or inserts again something that may be there, alone or
@@ -107,10 +112,14 @@ fn change(generator: &mut Generator<'_>, present: &mut Vec<p4::TableEntry>, step
         0 => steps.push(one(Type::Insert, Entity::TableEntry(entry.clone()))),
         1 => {
             if let Some(other) = table.and_then(|t| generator.entry(t)) {
-                let changed = p4::TableEntry {
+                let mut changed = p4::TableEntry {
                     action: other.action,
                     ..entry.clone()
                 };
+                if generator.random.one_in(2) {
+                    changed.meter_config = None;
+                    changed.counter_data = None;
+                }
                 steps.push(one(Type::Modify, Entity::TableEntry(changed)));
             }
         }
@@ -132,6 +141,31 @@ fn change(generator: &mut Generator<'_>, present: &mut Vec<p4::TableEntry>, step
         }
     }
     present.push(entry);
+}
+
+/// Sets the counter or the meter of an entry that may be there.
+fn direct(generator: &mut Generator<'_>, entry: &p4::TableEntry, steps: &mut Vec<Step>) {
+    let table_entry = Some(p4::TableEntry {
+        action: None,
+        ..entry.clone()
+    });
+    let entity = if generator.random.one_in(2) {
+        Entity::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry,
+            data: (!generator.random.one_in(8)).then(|| generator.counter_data()),
+        })
+    } else {
+        Entity::DirectMeterEntry(p4::DirectMeterEntry {
+            table_entry,
+            config: (!generator.random.one_in(8)).then(|| generator.meter_config(None)),
+            ..p4::DirectMeterEntry::default()
+        })
+    };
+    let kind = match generator.random.below(10) {
+        0 => Type::Insert,
+        _ => Type::Modify,
+    };
+    steps.push(one(kind, entity));
 }
 
 /// Groups 1 to 3 and 9, clone sessions 5 to 9.
@@ -321,61 +355,4 @@ fn packet_outs(generator: &mut Generator<'_>, info: &P4Info, steps: &mut Vec<Ste
             .collect();
         steps.push(Step::PacketOut { payload, metadata });
     }
-}
-
-/// Everything that can be read.
-fn read_everything(info: &P4Info) -> Vec<Step> {
-    let mut steps = vec![read(Entity::TableEntry(p4::TableEntry::default()))];
-    for table in &info.tables {
-        let table_id = id(table.preamble.as_ref());
-        let entry = p4::TableEntry {
-            table_id,
-            ..p4::TableEntry::default()
-        };
-        steps.push(read(Entity::TableEntry(p4::TableEntry {
-            counter_data: Some(p4::CounterData::default()),
-            meter_config: Some(p4::MeterConfig::default()),
-            ..entry.clone()
-        })));
-        steps.push(read(Entity::TableEntry(p4::TableEntry {
-            is_default_action: true,
-            ..entry.clone()
-        })));
-    }
-    for counter in &info.counters {
-        steps.push(read(Entity::CounterEntry(p4::CounterEntry {
-            counter_id: id(counter.preamble.as_ref()),
-            ..p4::CounterEntry::default()
-        })));
-    }
-    for counter in &info.direct_counters {
-        steps.push(read(Entity::DirectCounterEntry(p4::DirectCounterEntry {
-            table_entry: Some(p4::TableEntry {
-                table_id: counter.direct_table_id,
-                ..p4::TableEntry::default()
-            }),
-            data: None,
-        })));
-    }
-    for meter in &info.direct_meters {
-        steps.push(read(Entity::DirectMeterEntry(p4::DirectMeterEntry {
-            table_entry: Some(p4::TableEntry {
-                table_id: meter.direct_table_id,
-                ..p4::TableEntry::default()
-            }),
-            ..p4::DirectMeterEntry::default()
-        })));
-    }
-    for profile in &info.action_profiles {
-        let action_profile_id = id(profile.preamble.as_ref());
-        steps.push(read(Entity::ActionProfileMember(p4::ActionProfileMember {
-            action_profile_id,
-            ..p4::ActionProfileMember::default()
-        })));
-        steps.push(read(Entity::ActionProfileGroup(p4::ActionProfileGroup {
-            action_profile_id,
-            ..p4::ActionProfileGroup::default()
-        })));
-    }
-    steps
 }

@@ -36,7 +36,7 @@ pub const CPU_PORT: u16 = 510;
 pub const PORTS: [u16; 5] = [0, 1, 2, 3, 4];
 
 /// The longest IP packet on these ports, in bytes.
-const MTU: u16 = 2000;
+const MTU: u16 = 9000;
 
 /// The server's address inside the namespace.
 const ADDRESS: &str = "127.0.0.1:9559";
@@ -52,6 +52,15 @@ const CALL: Duration = Duration::from_secs(20);
 
 /// Silence after which nothing more is expected of a packet.
 const QUIET: Duration = Duration::from_millis(6);
+
+/// Silence after which no more digests of a burst are expected.
+const LAST_DIGESTS: Duration = Duration::from_millis(60);
+
+/// How long a switch may work on a packet without a result.
+const BUSY: Duration = Duration::from_millis(500);
+
+/// The name of the thread that speaks with a switch.
+const CONTROLLER: &str = "controller";
 
 /// How long a switch that answers nothing more may take to end.
 const DYING: Duration = Duration::from_secs(2);
@@ -117,9 +126,10 @@ impl Side {
             namespace.add_link(&switch_end, &test_end, MTU)?;
             wires.insert(port, Wire::open(&test_end)?);
         }
-        let mut process = Process::start(launch)?;
+        let mut process = Process::start(launch, &namespace)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .thread_name(CONTROLLER)
             .enable_all()
             .build()?;
         let (client, to_switch, messages) = runtime
@@ -177,6 +187,22 @@ impl Side {
                     .send(frame)?;
                 self.listen(QUIET, &mut outcome)?;
             }
+            Step::Burst { port, frames } => {
+                let wire = self.wires.get(port);
+                let wire = wire.with_context(|| format!("there is no port {port}"))?;
+                let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+                let sent = wire.send_burst(&frames)?;
+                if sent != frames.len() {
+                    bail!("only {sent} of {} frames were sent", frames.len());
+                }
+                self.listen(QUIET, &mut outcome)?;
+                // bmv2 keeps digests back, those of all but the first packet for
+                // a while, and one that it sent until it is acknowledged.
+                if !outcome.messages.is_empty() {
+                    self.listen(LAST_DIGESTS, &mut outcome)?;
+                }
+                outcome.messages.dedup();
+            }
             Step::PacketOut { payload, metadata } => {
                 let packet = p4::PacketOut {
                     payload: payload.clone(),
@@ -222,7 +248,7 @@ impl Side {
         Ok(())
     }
 
-    /// Collects until nothing has come for `quiet`.
+    /// Collects until nothing has come for `quiet` and nobody works on it.
     fn listen(&mut self, quiet: Duration, outcome: &mut Outcome) -> Result<()> {
         let mut last = Instant::now();
         loop {
@@ -240,9 +266,10 @@ impl Side {
                 heard = true;
                 outcome.messages.push(message);
             }
+            let busy = || self.process.is_busy() || is_busy("self", Some(CONTROLLER));
             if heard {
                 last = Instant::now();
-            } else if last.elapsed() > quiet {
+            } else if last.elapsed() > quiet && (!busy() || last.elapsed() > BUSY) {
                 outcome.messages.sort();
                 return Ok(());
             }
@@ -270,18 +297,24 @@ impl Side {
             ..p4::ReadRequest::default()
         };
         let client = &mut self.client;
-        let call = tokio_timeout(async move {
+        let mut all = Vec::new();
+        let call = tokio_timeout(async {
             let mut chunks = client.read(request).await?.into_inner();
-            let mut all = Vec::new();
             while let Some(chunk) = chunks.message().await? {
                 all.extend(chunk.entities);
             }
-            Ok::<_, Status>(all)
+            Ok::<_, Status>(())
         });
-        match self.runtime.block_on(call)? {
-            Ok(all) => Ok(("OK".into(), canonical::entities(all))),
-            Err(status) => Ok((status_text(&status), Vec::new())),
+        let status: String = match self.runtime.block_on(call)? {
+            Ok(()) => "OK".into(),
+            Err(status) => status_text(&status),
+        };
+        // What comes before an error depends on the order in which a switch
+        // goes through its objects.
+        if status != "OK" {
+            all.clear();
         }
+        Ok((status, canonical::entities(all)))
     }
 }
 
@@ -401,13 +434,17 @@ struct Process {
 }
 
 impl Process {
-    fn start(launch: &Launch) -> Result<Self> {
+    fn start(launch: &Launch, namespace: &Namespace) -> Result<Self> {
         let log = &launch.log;
         let file = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
-        // setpriv becomes the switch; the kernel ends it should this thread
-        // end without doing so.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(&launch.program);
+        // ip gives it the /sys of the namespace, where bmv2 looks whether a
+        // port is up, and becomes setpriv, which becomes the switch; the kernel
+        // ends it should this thread end without doing so.
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", namespace.name()])
+            .args(["setpriv", "--pdeathsig", "KILL"])
+            .arg(&launch.program);
         for port in PORTS {
             command.arg("-i").arg(format!("{port}@sw{port}"));
         }
@@ -432,9 +469,25 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
+    fn is_busy(&self) -> bool {
+        is_busy(&self.child.id().to_string(), None)
+    }
+
     fn log_tail(&self) -> String {
         tail(&self.log)
     }
+}
+
+/// Whether a thread of a process, perhaps only one of a name, runs or could.
+fn is_busy(process: &str, name: Option<&str>) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    tasks.into_iter().flatten().flatten().any(|task| {
+        // Its fields: number, name in parentheses, state, ... (proc(5)).
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let (before, after) = stat.rsplit_once(')').unwrap_or_default();
+        let named = name.is_none_or(|name| before.ends_with(&format!("({name}")));
+        named && matches!(after.trim_start().chars().next(), Some('R' | 'D'))
+    })
 }
 
 fn tail(log: &Path) -> String {
@@ -471,6 +524,29 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_runs_is_busy() {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            let spin = || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            let spinning = std::thread::Builder::new().name("spinning".into());
+            assert!(spinning.spawn_scoped(scope, spin).is_ok());
+            let start = Instant::now();
+            let mut seen = false;
+            while !seen && start.elapsed() < Duration::from_secs(10) {
+                seen = is_busy("self", Some("spinning"));
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            seen
+        });
+        assert!(seen);
+        assert!(!is_busy("self", Some("nobody")));
+    }
 
     #[test]
     fn codes_are_named_as_the_specification_does() {

@@ -19,6 +19,13 @@ pub enum Step {
         /// The frame.
         frame: Vec<u8>,
     },
+    /// Frames on a port, one right after the other.
+    Burst {
+        /// The port.
+        port: u16,
+        /// The frames.
+        frames: Vec<Vec<u8>>,
+    },
     /// A packet from the controller.
     PacketOut {
         /// The packet.
@@ -66,6 +73,10 @@ pub fn describe(step: &Step) -> String {
         },
         Step::Read(entities) => format!("read {entities:?}"),
         Step::Packet { port, frame } => format!("packet on port {port}: {}", hex(frame)),
+        Step::Burst { port, frames } => {
+            let frames: Vec<String> = frames.iter().map(|frame| hex(frame)).collect();
+            format!("packets on port {port}: {}", frames.join(", "))
+        }
         Step::PacketOut { payload, metadata } => {
             format!("packet-out {metadata:?}: {}", hex(payload))
         }

@@ -141,6 +141,16 @@ impl Profiles {
             state.groups.remove(&id);
             return Ok(());
         }
+        if kind == UpdateType::Modify {
+            // Before the members are looked at, as bmv2's server does.
+            let old = state.groups.get(&id);
+            let old = old.ok_or_else(|| Fault::not_found(format!("{place} does not exist")))?;
+            if old.max_size != message.max_size {
+                return Err(Fault::invalid(format!(
+                    "{place}: max_size is fixed when the group is inserted"
+                )));
+            }
+        }
         let group = Group {
             id,
             members: decode_members(profile, &place, writer.switch.config(), &message)?,
@@ -149,16 +159,7 @@ impl Profiles {
         let profile = profile.core;
         let op = match kind {
             UpdateType::Insert => TableOp::InsertGroup { profile, group },
-            UpdateType::Modify => {
-                if let Some(old) = state.groups.get(&id)
-                    && old.max_size != message.max_size
-                {
-                    return Err(Fault::invalid(format!(
-                        "{place}: max_size is fixed when the group is inserted"
-                    )));
-                }
-                TableOp::ModifyGroup { profile, group }
-            }
+            UpdateType::Modify => TableOp::ModifyGroup { profile, group },
             _ => return Err(Fault::invalid("the update has no type")),
         };
         writer.apply(op)?;
@@ -184,6 +185,38 @@ impl Profiles {
         Ok(())
     }
 
+    /// Checks that entries may have action sets of their own.
+    fn check_one_shot(&self, switch: &Switch, profile: &ProfileBinding) -> Outcome<()> {
+        if !self.is_one_shot(profile) {
+            let members = switch.member_count(profile.core)?;
+            if members > 0 || switch.has_groups(profile.core)? {
+                return Err(Fault::invalid(format!(
+                    "{}: it is programmed with members and groups, which excludes one-shot \
+                     action sets",
+                    profile.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a profile is programmed in the way of an entry's action.
+    pub(super) fn check_way(
+        &self,
+        switch: &Switch,
+        profile: &ProfileBinding,
+        action: Option<&p4::TableAction>,
+    ) -> Outcome<()> {
+        use p4::table_action::Type;
+        match action.and_then(|action| action.r#type.as_ref()) {
+            Some(Type::ActionProfileActionSet(_)) => self.check_one_shot(switch, profile),
+            Some(Type::ActionProfileMemberId(_) | Type::ActionProfileGroupId(_)) => {
+                self.check_manual(profile)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The operations that create the members and the group of a one-shot
     /// action set. The group of a `former` set gets the new members instead of
     /// its own. Nothing is remembered before [`Self::commit_one_shot`].
@@ -203,16 +236,7 @@ impl Profiles {
             )));
         }
         let (selection, size) = decode_selection(profile, &place, set)?;
-        if !self.is_one_shot(profile) {
-            let members = switch.member_count(profile.core)?;
-            if members > 0 || switch.has_groups(profile.core)? {
-                return Err(Fault::invalid(format!(
-                    "{}: it is programmed with members and groups, which excludes one-shot \
-                     action sets",
-                    profile.name
-                )));
-            }
-        }
+        self.check_one_shot(switch, profile)?;
         let state = self.states.entry(profile.id).or_default();
         let former = state.former(former);
         let mut ops = Vec::new();

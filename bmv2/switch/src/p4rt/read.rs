@@ -13,7 +13,7 @@ use super::target::Target;
 use super::write::direct_table;
 use crate::{
     ColourCounts, CounterTarget, CounterValue, DefaultState, EntryAction, EntryState, MeterConfig,
-    MeterTarget, ReadCursor, TableId, Timestamp,
+    MeterTarget, ReadCursor, TableError, TableId, Timestamp,
 };
 
 /// Entries taken from a table at once.
@@ -107,6 +107,8 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             let key = entry::decode_key(table, query)?;
             return match self.target.switch.get_entry(table.core, &key, self.now) {
                 Ok(state) => emit_entry(self.target, self.answers, table, query, state),
+                // bmv2's server answers that there is nothing.
+                Err(TableError::NotFound { .. }) if self.target.mode == Mode::Compat => Ok(()),
                 Err(error) => Err(error.into()),
             };
         }

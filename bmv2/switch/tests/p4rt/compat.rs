@@ -373,3 +373,79 @@ async fn an_entry_beyond_a_table_of_actions() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_not_there_reads_as_nothing() {
+    for (mode, answer) in [(Mode::Strict, None), (Mode::Compat, Some(true))] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.primary(1).await;
+        let action = Action::VerifyAndCommit;
+        c.set_pipeline(action, Some(config(1))).await.unwrap();
+        let read = c.read(l2(7, 0)).await;
+        let nothing = read.map(|entities| entities.is_empty());
+        assert_eq!(nothing.ok(), answer, "{mode:?}");
+    }
+}
+
+/// An entry's meter stays as it is when the entry is modified without one; the
+/// specification resets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_modified_entry_keeps_its_meter() {
+    let config_of_meter = p4::MeterConfig {
+        cir: 0,
+        cburst: 3,
+        pir: 0,
+        pburst: 6,
+        eburst: 0,
+    };
+    let with = |meter_config| p4::TableEntry {
+        table_id: table_id("MyIngress.acl"),
+        priority: 1,
+        r#match: vec![entry::optional(3, 1)],
+        action: Some(action("MyIngress.allow", &[])),
+        meter_config,
+        ..Default::default()
+    };
+    let kept = Some(config_of_meter);
+    for (mode, expected) in [(Mode::Strict, None), (Mode::Compat, kept)] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.primary(1).await;
+        let action = Action::VerifyAndCommit;
+        c.set_pipeline(action, Some(config(1))).await.unwrap();
+        c.write(vec![entry::insert(with(kept)), entry::modify(with(None))])
+            .await
+            .unwrap();
+        let read = c.read_entries(with(kept)).await;
+        assert_eq!(read[0].meter_config, expected, "{mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_without_a_value_is_set_to_0() {
+    for (mode, left) in [(Mode::Strict, 10), (Mode::Compat, 0)] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.primary(1).await;
+        let action = Action::VerifyAndCommit;
+        c.set_pipeline(action, Some(config(1))).await.unwrap();
+        let counted = p4::TableEntry {
+            counter_data: Some(count(10, 10)),
+            ..l2(7, 2)
+        };
+        let direct = p4::DirectCounterEntry {
+            table_entry: Some(l2(7, 2)),
+            data: None,
+        };
+        let updates = vec![
+            entry::insert(counted.clone()),
+            entry::modify(direct),
+            entry::modify(cell(1, Some((10, 10)))),
+            entry::modify(cell(1, None)),
+        ];
+        c.write(updates).await.unwrap();
+        let read = c.read_entries(counted).await;
+        assert_eq!(read[0].counter_data, Some(count(left, left)), "{mode:?}");
+        let read = c.read(cell(1, None)).await.unwrap();
+        let expected = cell(1, Some((left, left)));
+        assert_eq!(read, [Entity::CounterEntry(expected)], "{mode:?}");
+    }
+}

@@ -8,6 +8,7 @@ use p4runtime_proto::p4::v1::entity::Entity;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
 use tonic::Code;
 
 use crate::support::*;
@@ -281,12 +282,9 @@ async fn meters_count_what_got_each_colour() {
     assert_eq!(greens, expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn direct_meters_count_what_got_each_colour() {
-    let bed = Bed::start().await;
-    let mut c = bed.ready().await;
-    // One packet fits, and no second.
-    let rule = p4::TableEntry {
+/// An entry with a meter: one packet fits, and no second.
+fn rule() -> p4::TableEntry {
+    p4::TableEntry {
         table_id: table_id("MyIngress.acl"),
         priority: 1,
         r#match: vec![entry::optional(3, 1)],
@@ -299,7 +297,14 @@ async fn direct_meters_count_what_got_each_colour() {
             eburst: 0,
         }),
         ..Default::default()
-    };
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn direct_meters_count_what_got_each_colour() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let rule = rule();
     let default = p4::TableEntry {
         table_id: table_id("MyIngress.l2"),
         is_default_action: true,
@@ -361,6 +366,56 @@ async fn direct_meters_count_what_got_each_colour() {
     c.write(again.to_vec()).await.unwrap();
     let counts = c.read_entries(query).await[0].meter_counter_data.unwrap();
     assert_eq!((counts.green, counts.red), (of(0), of(0)));
+}
+
+/// bmv2 leaves the counter and the meter of an entry alone when it refuses a
+/// second one with its key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_entry_changes_neither_counter_nor_meter() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let count = |packet_count| {
+        Some(p4::CounterData {
+            packet_count,
+            byte_count: 0,
+        })
+    };
+    let counted = |count| p4::TableEntry {
+        counter_data: count,
+        ..l2(7, 2)
+    };
+    let metered = |config| p4::TableEntry {
+        meter_config: config,
+        ..rule()
+    };
+    let other = p4::MeterConfig { cburst: 7, ..RATES };
+    let updates = vec![
+        entry::insert(counted(count(10))),
+        entry::insert(metered(Some(RATES))),
+        entry::insert(counted(count(99))),
+        entry::insert(metered(Some(other))),
+        entry::insert(l2(8, 2)),
+        entry::modify(p4::TableEntry {
+            counter_data: count(5),
+            ..l2(9, 2)
+        }),
+    ];
+    let codes = c.codes(updates, Atomicity::ContinueOnError).await;
+    assert_eq!(
+        codes,
+        [
+            Code::Ok,
+            Code::Ok,
+            Code::AlreadyExists,
+            Code::AlreadyExists,
+            Code::Ok,
+            Code::NotFound
+        ]
+    );
+    let read = c.read_entries(counted(count(0))).await;
+    assert_eq!(read[0].counter_data, count(10));
+    let read = c.read_entries(metered(Some(RATES))).await;
+    assert_eq!(read[0].meter_config, Some(RATES));
 }
 
 fn group(id: u32, replicas: &[(u8, u32)]) -> p4::PacketReplicationEngineEntry {

@@ -288,7 +288,9 @@ impl<'t> Batch<'t> {
             let target = resources::counter_of(table, Some(key.clone()));
             self.push(TableOp::WriteCounter { target, value });
         }
-        if table.meter.is_some() && (meter.is_some() || is_modify) {
+        // bmv2's server leaves a meter alone that a MODIFY says nothing of.
+        let resets = is_modify && self.target.mode == Mode::Strict;
+        if table.meter.is_some() && (meter.is_some() || clears || resets) {
             let target = resources::meter_of(table, Some(key));
             if clears {
                 let target = target.clone();
@@ -414,6 +416,13 @@ impl<'t> Batch<'t> {
     ) -> Outcome<()> {
         let binding = self.binding;
         let profile = binding.profile(table.profile.unwrap_or_default())?;
+        if kind != UpdateType::Delete {
+            // Whether or not the entry is there, as bmv2's server does.
+            let Target {
+                profiles, switch, ..
+            } = &*self.target;
+            profiles.check_way(switch, profile, entry.action.as_ref())?;
+        }
         let is_one_shot = self.target.profiles.is_one_shot(profile);
         let former = match kind {
             UpdateType::Insert => None,
@@ -454,12 +463,8 @@ impl<'t> Batch<'t> {
                     table.name, profile.name
                 )));
             }
-            Some(p4::table_action::Type::ActionProfileMemberId(id)) => {
-                self.target.profiles.check_manual(profile)?;
-                EntryAction::Member(id)
-            }
+            Some(p4::table_action::Type::ActionProfileMemberId(id)) => EntryAction::Member(id),
             Some(p4::table_action::Type::ActionProfileGroupId(id)) => {
-                self.target.profiles.check_manual(profile)?;
                 if !profile.with_selector {
                     return Err(Fault::invalid(format!(
                         "table {}: {} has no selector, so no groups",

@@ -20,8 +20,8 @@ impl Batch<'_> {
         let bound = bound.ok_or_else(|| self.binding.unknown("counter", counter.counter_id))?;
         only_modify(kind, &bound.name)?;
         let index = entry::decode_index(&bound.name, counter.index.as_ref(), bound.size)?;
-        if let Some(data) = &counter.data {
-            let value = entry::decode_counter(data)?;
+        if let Some(data) = self.counted(counter.data) {
+            let value = entry::decode_counter(&data)?;
             let target = CounterTarget::Indexed {
                 counter: bound.core,
                 index,
@@ -29,6 +29,15 @@ impl Batch<'_> {
             self.write_counter(target, Some(bound.unit), value)?;
         }
         Ok(())
+    }
+
+    /// What a write says that a counter has. bmv2's server takes nothing as 0;
+    /// in the specification it changes nothing.
+    fn counted(&self, data: Option<p4::CounterData>) -> Option<p4::CounterData> {
+        match self.target.mode {
+            Mode::Compat => Some(data.unwrap_or_default()),
+            Mode::Strict => data,
+        }
     }
 
     /// Writes counter cells. In compatible mode only what the counter counts,
@@ -90,9 +99,14 @@ impl Batch<'_> {
             )));
         }
         let key = entry::decode_direct_key(table, entry)?;
-        match (&counter.data, key) {
+        // bmv2's server knows no counter of the default entry.
+        let data = match key {
+            Some(_) => self.counted(counter.data),
+            None => counter.data,
+        };
+        match (data, key) {
             (Some(data), key) => {
-                let value = entry::decode_counter(data)?;
+                let value = entry::decode_counter(&data)?;
                 let target = counter_of(table, key);
                 self.write_counter(target, table.counter, value)?;
             }
