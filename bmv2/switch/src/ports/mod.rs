@@ -17,6 +17,7 @@ mod files;
 mod monitor;
 mod opening;
 mod packet_socket;
+mod packet_tx;
 mod pcap;
 mod port;
 mod sys;

@@ -152,7 +152,7 @@ impl Monitor {
                     this.note_mtu(now.mtu);
                     now.index != then.index
                 }
-                (Some(now), Some(then)) => now.index != then.index || now.mtu > then.mtu,
+                (Some(now), Some(then)) => now.index != then.index || now.mtu != then.mtu,
                 (Some(_), None) => true,
                 (None, _) => {
                     this.opened = None;

@@ -1,28 +1,25 @@
-//! A port on a network interface: a packet socket with a receive ring.
+//! A port on a network interface: packet sockets with rings in shared memory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 use super::PortError;
-use super::batch::TxBatch;
-use super::counters::{PortCounters, TxLoss};
-use super::sys::{self, FanoutGroup, Link, RingLayout, RxRing, SEND_BATCH};
+use super::counters::PortCounters;
+use super::packet_tx::{ETHERNET, MAX_BY_RING, PacketTx};
+use super::sys::{self, FanoutGroup, Link, RingLayout, RxRing, TxRing};
 use super::vlan;
-
-/// How often a full transmit queue is tried again, and how long each wait for
-/// room in it may last, in milliseconds.
-const TX_RETRIES: u32 = 10;
-const TX_WAIT_MS: u8 = 1;
 
 /// Most memory of one receive ring, whatever the MTU: the kernel allocates all
 /// of it at once and never pages it out.
 const MAX_RING_BYTES: usize = 32 << 20;
 
+/// Frames of a transmit ring, a few bursts, and most memory for them.
+const TX_FRAMES: usize = 512;
+const MAX_TX_RING_BYTES: usize = 4 << 20;
+
 /// Bytes beyond the MTU: Ethernet header and two VLAN tags.
-const L2_OVERHEAD: usize = 14 + 2 * vlan::TAG_LEN;
+const L2_OVERHEAD: usize = ETHERNET + 2 * vlan::TAG_LEN;
 
 /// The receiving half, for one worker.
 #[derive(Debug)]
@@ -35,13 +32,6 @@ pub(super) struct PacketRx {
     counters: Arc<PortCounters>,
     /// Whether [`Self::start`] has something to do.
     gated: bool,
-}
-
-/// The sending half, for one worker.
-#[derive(Debug)]
-pub(super) struct PacketTx {
-    fd: Arc<OwnedFd>,
-    counters: Arc<PortCounters>,
 }
 
 /// Opens an interface for several workers, one pair of ends for each.
@@ -120,26 +110,30 @@ fn open_one(
     if fanout.is_some() {
         sys::close_gate(fd.as_fd()).map_err(failed("attach a filter"))?;
     }
-    sys::bind(fd.as_fd(), link.index).map_err(failed("bind to the interface"))?;
+    sys::bind(fd.as_fd(), link.index, sys::ALL_PROTOCOLS)
+        .map_err(failed("bind to the interface"))?;
     sys::set_promiscuous(fd.as_fd(), link.index).map_err(failed("switch to promiscuous mode"))?;
     let fanout = fanout
         .map(|group| sys::join_fanout(fd.as_fd(), group))
         .transpose()
         .map_err(failed("share the port between workers"))?;
+    let tx_bytes = packet_bytes.min(MAX_BY_RING);
+    let tx_frames = TX_FRAMES.min(MAX_TX_RING_BYTES / tx_bytes);
+    let tx_ring = TxRing::open(link.index, RingLayout::new(tx_frames, tx_bytes))
+        .inspect_err(|error| tracing::debug!(port, interface, %error, "no transmit ring"))
+        .ok();
     let fd = Arc::new(fd);
+    let tx = PacketTx::new(tx_ring, link.mtu, Arc::clone(&fd), counters);
     Ok((
         PacketRx {
             port,
             interface: interface.to_owned(),
             ring,
-            fd: Arc::clone(&fd),
+            fd,
             counters: Arc::clone(counters),
             gated: fanout.is_some(),
         },
-        PacketTx {
-            fd,
-            counters: Arc::clone(counters),
-        },
+        tx,
         fanout,
         link,
     ))
@@ -258,63 +252,4 @@ impl PacketRx {
             );
         }
     }
-}
-
-impl PacketTx {
-    /// Sends all packets of the batch, or counts them as lost.
-    pub(super) fn send(&self, batch: &TxBatch) {
-        let (mut next, mut retries) = (0, 0);
-        let (mut packets, mut bytes) = (0u64, 0u64);
-        while next < batch.len() {
-            let result = sys::send_many(self.fd.as_fd(), batch.len() - next, |i| {
-                batch.packet(next + i)
-            });
-            match result {
-                Ok(sent) => {
-                    debug_assert!(sent <= SEND_BATCH);
-                    for i in next..next + sent {
-                        bytes += batch.packet(i).len() as u64;
-                    }
-                    packets += sent as u64;
-                    next += sent;
-                    retries = 0;
-                }
-                Err(error) if is_full(&error) && retries < TX_RETRIES => {
-                    retries += 1;
-                    self.wait_for_room();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    // The error belongs to the first packet of the rest.
-                    let (reason, lost) = match error.raw_os_error() {
-                        Some(libc::EMSGSIZE) => (TxLoss::TooLong, 1),
-                        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
-                            (TxLoss::PortDown, batch.len() - next)
-                        }
-                        _ if is_full(&error) => (TxLoss::QueueFull, batch.len() - next),
-                        _ => (TxLoss::Refused, 1),
-                    };
-                    tracing::debug!(%error, lost, "packets not sent");
-                    self.counters.lost(reason, lost as u64);
-                    next += lost;
-                }
-            }
-        }
-        if packets > 0 {
-            self.counters.sent(packets, bytes);
-        }
-    }
-
-    fn wait_for_room(&self) {
-        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
-        let writable = matches!(poll(&mut fds, PollTimeout::from(TX_WAIT_MS)), Ok(1..));
-        if writable {
-            // ENOBUFS comes from the device's queue, which `poll` does not see.
-            std::thread::yield_now();
-        }
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
 }

@@ -7,21 +7,27 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 mod bpf;
+#[cfg(test)]
+mod isolated;
 mod link;
 mod packet;
 mod ring;
+mod rx_ring;
 mod tap;
+mod tx_ring;
 mod wake;
 mod xdp;
 
 pub(super) use bpf::attach_redirect;
 pub(super) use link::{Link, link};
 pub(super) use packet::{
-    FanoutGroup, SEND_BATCH, bind, close_gate, ignore_outgoing, join_fanout, open_gate,
-    packet_socket, send_many, set_promiscuous, take_drops,
+    ALL_PROTOCOLS, FanoutGroup, SEND_BATCH, bind, close_gate, ignore_outgoing, join_fanout,
+    open_gate, packet_socket, send_many, set_promiscuous, take_drops,
 };
-pub(super) use ring::{RingLayout, RxRing};
+pub(super) use ring::RingLayout;
+pub(super) use rx_ring::RxRing;
 pub(super) use tap::{open_tap, set_up};
+pub(super) use tx_ring::TxRing;
 pub(super) use wake::Wake;
 pub(super) use xdp::{XDP_MAX_PACKET, XskSocket, rx_queues};
 

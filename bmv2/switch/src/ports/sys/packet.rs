@@ -29,11 +29,15 @@ pub(in crate::ports) fn packet_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Binds to an interface, for all protocols.
-pub(in crate::ports) fn bind(fd: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+/// Every protocol, in [`bind`].
+pub(in crate::ports) const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
+
+/// Binds to an interface. Of what comes in, the socket gets packets of this
+/// protocol (an EtherType); of protocol 0 none.
+pub(in crate::ports) fn bind(fd: BorrowedFd<'_>, interface: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: i32::try_from(interface).map_err(|_| io::ErrorKind::InvalidInput)?,
         sll_hatype: 0,
         sll_pkttype: 0,
@@ -183,21 +187,9 @@ pub(in crate::ports) fn send_many<'p>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::isolated::{LOOPBACK, isolated};
     use super::*;
     use std::os::fd::AsFd;
-
-    /// Runs in a network namespace of its own; `None` if that is not allowed.
-    fn isolated<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let thread = std::thread::spawn(|| {
-            use nix::sched::{CloneFlags, unshare};
-            unshare(CloneFlags::CLONE_NEWNET).ok()?;
-            let up = std::process::Command::new("ip")
-                .args(["link", "set", "lo", "up"])
-                .status();
-            up.is_ok_and(|status| status.success()).then(work)
-        });
-        thread.join().unwrap()
-    }
 
     fn received(fd: &OwnedFd) -> usize {
         let mut packets = 0;
@@ -213,13 +205,12 @@ mod tests {
     /// packet twice.
     #[test]
     fn sockets_of_a_group_share_its_packets() {
-        const LOOPBACK: u32 = 1;
         let counts = isolated(|| {
             let open = |group| {
                 let fd = packet_socket().unwrap();
                 close_gate(fd.as_fd()).unwrap();
                 ignore_outgoing(fd.as_fd()).unwrap();
-                bind(fd.as_fd(), LOOPBACK).unwrap();
+                bind(fd.as_fd(), LOOPBACK, ALL_PROTOCOLS).unwrap();
                 assert_eq!(join_fanout(fd.as_fd(), group).unwrap(), group);
                 fd
             };

@@ -1,5 +1,5 @@
-//! A packet socket's receive ring in shared memory (TPACKET_V2, packet(7) and
-//! the kernel's packet_mmap document).
+//! Memory that a packet socket and the kernel share: frames in blocks
+//! (TPACKET_V2, packet(7) and the kernel's packet_mmap document).
 
 #![allow(
     unsafe_code,
@@ -9,11 +9,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::set_option;
 
-/// Sizes of a receive ring. The kernel wants blocks of whole pages and frames
+/// Sizes of a ring. The kernel wants blocks of whole pages and frames
 /// that do not cross them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ports) struct RingLayout {
@@ -23,7 +23,8 @@ pub(in crate::ports) struct RingLayout {
     blocks: usize,
 }
 
-/// Bytes of a frame before the packet: header, address, alignment, reserve.
+/// Bytes of a frame that are not the packet's: header, address, alignment,
+/// reserve.
 const FRAME_OVERHEAD: usize = 128;
 const BLOCK_SIZE: usize = 1 << 18;
 
@@ -42,42 +43,32 @@ impl RingLayout {
         }
     }
 
-    fn frames(&self) -> usize {
+    /// How many frames there are.
+    pub(super) fn frames(&self) -> usize {
         self.frames_per_block * self.blocks
     }
 
+    /// Where a frame begins.
     fn offset(&self, frame: usize) -> usize {
         (frame / self.frames_per_block) * self.block_size
             + (frame % self.frames_per_block) * self.frame_size
     }
 }
 
-/// A receive ring shared with the kernel.
+/// The frames of one ring, mapped.
 #[derive(Debug)]
-pub(in crate::ports) struct RxRing {
+pub(super) struct Mapping {
     base: NonNull<u8>,
     layout: RingLayout,
-    next: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
-unsafe impl Send for RxRing {}
+unsafe impl Send for Mapping {}
 
-impl RxRing {
-    /// Sets the ring up on an unbound packet socket and maps it. `headroom`
-    /// bytes before each packet stay free.
-    pub(in crate::ports) fn map(
-        fd: BorrowedFd<'_>,
-        layout: RingLayout,
-        headroom: u32,
-    ) -> io::Result<Self> {
-        set_option(
-            fd,
-            libc::SOL_PACKET,
-            libc::PACKET_VERSION,
-            &libc::tpacket_versions::TPACKET_V2,
-        )?;
-        set_option(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
+impl Mapping {
+    /// Has the kernel make the ring, by PACKET_RX_RING or PACKET_TX_RING, and
+    /// maps it. The socket must have no other ring.
+    pub(super) fn new(fd: BorrowedFd<'_>, ring: i32, layout: RingLayout) -> io::Result<Self> {
         let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let request = libc::tpacket_req {
             tp_block_size: u32::try_from(layout.block_size).map_err(too_large)?,
@@ -85,7 +76,7 @@ impl RxRing {
             tp_frame_size: u32::try_from(layout.frame_size).map_err(too_large)?,
             tp_frame_nr: u32::try_from(layout.frames()).map_err(too_large)?,
         };
-        set_option(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        set_option(fd, libc::SOL_PACKET, ring, &request)?;
         // SAFETY: a new shared mapping of the whole ring; the kernel checks
         // that the length is exactly the ring's.
         let base = unsafe {
@@ -102,45 +93,39 @@ impl RxRing {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self {
-            base,
-            layout,
-            next: 0,
-        })
+        Ok(Self { base, layout })
     }
 
-    /// Whether [`Self::take`] would return a frame.
-    pub(in crate::ports) fn is_ready(&self) -> bool {
-        self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    pub(super) fn frames(&self) -> usize {
+        self.layout.frames()
     }
 
-    /// The next packet that the kernel has put into the ring.
-    pub(in crate::ports) fn take(&mut self) -> Option<RxFrame<'_>> {
-        let index = self.next;
-        let status = self.status(index).load(Ordering::Acquire);
-        if status & libc::TP_STATUS_USER == 0 {
-            return None;
-        }
-        self.next = if index + 1 == self.layout.frames() {
+    pub(super) fn frame_size(&self) -> usize {
+        self.layout.frame_size
+    }
+
+    /// The frame after this one.
+    pub(super) fn after(&self, index: usize) -> usize {
+        if index + 1 == self.layout.frames() {
             0
         } else {
             index + 1
-        };
-        Some(RxFrame {
-            ring: self,
-            index,
-            status,
-        })
+        }
     }
 
-    fn frame(&self, index: usize) -> NonNull<u8> {
+    /// Where a frame begins: aligned to 256, [`frame_size`](Self::frame_size)
+    /// bytes long. `index` must be below [`frames`](Self::frames).
+    #[inline(always)]
+    pub(super) fn frame(&self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.layout.frames());
-        // SAFETY: `index` is below the number of frames (`next` wraps there),
-        // so the offset is within the mapping.
+        // SAFETY: `index` is below the number of frames, so the offset is
+        // within the mapping.
         unsafe { self.base.add(self.layout.offset(index)) }
     }
 
-    fn status(&self, index: usize) -> &AtomicU32 {
+    /// The word by which both sides say whose the frame is.
+    #[inline(always)]
+    pub(super) fn status(&self, index: usize) -> &AtomicU32 {
         // SAFETY: a frame begins with tp_status, a u32 at an address aligned
         // to 256, which both sides access atomically, and the mapping lives as
         // long as `self`.
@@ -148,93 +133,16 @@ impl RxRing {
     }
 }
 
-impl Drop for RxRing {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that `map` made; no frame is borrowed,
-        // since frames borrow the ring.
+        // SAFETY: exactly the mapping that `new` made; whoever points into it
+        // borrows it.
         unsafe {
             libc::munmap(
                 self.base.as_ptr().cast(),
                 self.layout.block_size * self.layout.blocks,
             );
         }
-    }
-}
-
-/// A received packet in the ring; dropping it gives the frame back to the
-/// kernel.
-#[derive(Debug)]
-pub(in crate::ports) struct RxFrame<'r> {
-    ring: &'r mut RxRing,
-    index: usize,
-    status: u32,
-}
-
-/// What the kernel says about a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::ports) struct RxMeta {
-    /// Where the packet begins in the frame.
-    pub(in crate::ports) start: usize,
-    /// Bytes of the packet that are in the frame.
-    pub(in crate::ports) captured: usize,
-    /// Bytes of the packet.
-    pub(in crate::ports) length: usize,
-    /// TPID and TCI of a tag that was taken out.
-    pub(in crate::ports) vlan: Option<(u16, u16)>,
-    /// The sender left the checksum to the hardware.
-    pub(in crate::ports) checksum_unfinished: bool,
-    /// Sent by this host, not received.
-    pub(in crate::ports) outgoing: bool,
-}
-
-impl RxFrame<'_> {
-    pub(in crate::ports) fn meta(&self) -> RxMeta {
-        let frame = self.ring.frame(self.index);
-        // SAFETY: the kernel has handed the frame over (TP_STATUS_USER was
-        // read with acquire order), so it no longer writes to it; it begins
-        // with a tpacket2_hdr of integers, suitably aligned.
-        let header = unsafe { frame.cast::<libc::tpacket2_hdr>().read() };
-        // SAFETY: as above; the address follows the header, which is 32 bytes
-        // long and needs no more alignment.
-        let address = unsafe {
-            frame
-                .add(size_of::<libc::tpacket2_hdr>())
-                .cast::<libc::sockaddr_ll>()
-                .read()
-        };
-        let vlan = (self.status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
-            let tpid = if self.status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
-                header.tp_vlan_tpid
-            } else {
-                0x8100
-            };
-            (tpid, header.tp_vlan_tci)
-        });
-        RxMeta {
-            start: usize::from(header.tp_mac),
-            captured: header.tp_snaplen as usize,
-            length: header.tp_len as usize,
-            vlan,
-            checksum_unfinished: self.status & libc::TP_STATUS_CSUMNOTREADY != 0,
-            outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
-        }
-    }
-
-    /// The whole frame, headers of the ring included.
-    pub(in crate::ports) fn buffer(&mut self) -> &mut [u8] {
-        let frame = self.ring.frame(self.index);
-        // SAFETY: the kernel does not touch the frame until it is given back,
-        // the borrow of `self` keeps it from being given back, and the frame
-        // is `frame_size` bytes long.
-        unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), self.ring.layout.frame_size) }
-    }
-}
-
-impl Drop for RxFrame<'_> {
-    fn drop(&mut self) {
-        self.ring
-            .status(self.index)
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 }
 
