@@ -39,6 +39,21 @@ impl Rig {
     /// # Errors
     /// If anything of it fails, with the switch's last words.
     pub fn start(target: Target, name: &str, ports: &[u16], mtu: u16) -> Result<Self> {
+        Self::start_with(target, "", name, ports, mtu)
+    }
+
+    /// As [`start`](Self::start), with ports of another kind: what softswitch
+    /// takes before an interface's name, such as `xdp:`.
+    ///
+    /// # Errors
+    /// If anything of it fails, with the switch's last words.
+    pub fn start_with(
+        target: Target,
+        kind: &str,
+        name: &str,
+        ports: &[u16],
+        mtu: u16,
+    ) -> Result<Self> {
         let namespace = Namespace::enter(name)?;
         let mut wires = BTreeMap::new();
         for port in ports {
@@ -46,7 +61,9 @@ impl Rig {
             wires.insert(*port, Wire::open(&test_end(*port))?);
         }
         let log = log_file(target, name)?;
-        let interfaces = ports.iter().map(|port| (*port, switch_end(*port)));
+        let interfaces = ports
+            .iter()
+            .map(|port| (*port, format!("{kind}{}", switch_end(*port))));
         let mut process = target.start(interfaces, ADDRESS, &log)?;
         let runtime = Controller::runtime()?;
         let (client, events) = runtime

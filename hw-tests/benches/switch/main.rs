@@ -3,7 +3,8 @@
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
 //! or a part: `links` or `inserts` of all targets, `memory` for softswitch's
-//! pipeline and `tables` or `lookups` for its tables in memory.
+//! pipeline and `tables` or `lookups` for its tables in memory. `links` takes
+//! one target after it.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace. What is measured is the flow-hit path of `gateway.json`: a
@@ -28,7 +29,8 @@ use hw_tests::target::Target;
 use serde_json::{Map, Value, json};
 
 fn main() -> Result<()> {
-    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
+    let only = arguments.next();
     match only.as_deref() {
         Some("tables") => return tables().map(|_| ()),
         Some("inserts") => {
@@ -41,7 +43,9 @@ fn main() -> Result<()> {
             return Ok(());
         }
         Some("links") => {
-            for target in Target::ALL {
+            let only = arguments.next();
+            let wanted = |target: &Target| only.as_ref().is_none_or(|o| *o == target.to_string());
+            for target in Target::ALL.into_iter().filter(wanted) {
                 match missing(target) {
                     Some(reason) => println!("SKIPPED {target}: {reason}"),
                     None => println!("{target}: {}", links(target)?),
@@ -108,11 +112,21 @@ fn measure(target: Target) -> Result<Value> {
     }))
 }
 
-/// Packets through ports, by the length of their frames.
+/// Packets through ports, by the length of their frames; by AF_XDP too where
+/// the switch and the machine can.
 fn links(target: Target) -> Result<Value> {
     let mut lengths = Map::new();
     for length in traffic::LENGTHS {
-        lengths.insert(length.to_string(), links::measure(target, length)?);
+        lengths.insert(length.to_string(), links::measure(target, "", length)?);
+    }
+    if target == Target::Softswitch {
+        for length in traffic::LENGTHS {
+            let measured = links::measure(target, "xdp:", length).unwrap_or_else(|error| {
+                println!("SKIPPED {target} by AF_XDP: {error:#}");
+                Value::Null
+            });
+            lengths.insert(format!("{length}_af_xdp"), measured);
+        }
     }
     Ok(Value::Object(lengths))
 }

@@ -8,6 +8,55 @@ use serde_json::{Map, Value, json};
 
 use crate::traffic;
 
+/// What a length's results by AF_XDP have at the end of their name.
+const AF_XDP: &str = "_af_xdp";
+
+/// One number of the packets over links.
+struct Measure {
+    key: &'static str,
+    shown: &'static str,
+    digits: usize,
+    better: Better,
+}
+
+enum Better {
+    More,
+    Less,
+}
+
+const LINKS: [Measure; 5] = [
+    Measure {
+        key: "lossless_pps",
+        shown: "packets/s without loss",
+        digits: 0,
+        better: Better::More,
+    },
+    Measure {
+        key: "max_received_pps",
+        shown: "packets/s at most",
+        digits: 0,
+        better: Better::More,
+    },
+    Measure {
+        key: "max_received_cpu_us_per_packet",
+        shown: "CPU us a packet there",
+        digits: 2,
+        better: Better::Less,
+    },
+    Measure {
+        key: "lossless_cpu_us_per_packet",
+        shown: "CPU us a packet without loss",
+        digits: 2,
+        better: Better::Less,
+    },
+    Measure {
+        key: "first_cpu_us_per_packet",
+        shown: "CPU us a packet at 5,000/s",
+        digits: 2,
+        better: Better::Less,
+    },
+];
+
 /// Everything, with the conditions and the ratios between the targets.
 pub fn result(memory: Value, tables: Value, targets: Map<String, Value>) -> Value {
     let ours = targets.get("softswitch");
@@ -18,31 +67,18 @@ pub fn result(memory: Value, tables: Value, targets: Map<String, Value>) -> Valu
     let number = |target: Option<&Value>, path: &str| target?.pointer(path)?.as_f64();
     let mut ratios = Map::new();
     for length in traffic::LENGTHS {
-        let pps = format!("/frames/{length}/lossless_pps");
-        let most = format!("/frames/{length}/max_received_pps");
-        let cpu = format!("/frames/{length}/lossless_cpu_us_per_packet");
-        let first = format!("/frames/{length}/first_cpu_us_per_packet");
-        let compared = [
-            (
-                "lossless_pps_times",
-                ratio(number(ours, &pps), number(theirs, &pps)),
-            ),
-            (
-                "max_pps_times",
-                ratio(number(ours, &most), number(theirs, &most)),
-            ),
-            (
-                "cpu_per_packet_less_times",
-                ratio(number(theirs, &cpu), number(ours, &cpu)),
-            ),
-            (
-                "first_cpu_per_packet_less_times",
-                ratio(number(theirs, &first), number(ours, &first)),
-            ),
-        ];
-        for (name, value) in compared {
-            if let Some(value) = value {
-                ratios.insert(format!("{name}_{length}"), value);
+        for ours_by in ["", AF_XDP] {
+            for measure in &LINKS {
+                let mine = number(ours, &format!("/frames/{length}{ours_by}/{}", measure.key));
+                let other = number(theirs, &format!("/frames/{length}/{}", measure.key));
+                let times = match measure.better {
+                    Better::More => ratio(mine, other),
+                    Better::Less => ratio(other, mine),
+                };
+                if let Some(times) = times {
+                    let name = format!("{}_times_better_{length}{ours_by}", measure.key);
+                    ratios.insert(name, times);
+                }
             }
         }
     }
@@ -114,45 +150,36 @@ pub fn print(result: &Value) {
         "bmv2".into(),
         "ratio".into(),
     );
-    let row = |what: String, path: String, digits, ratio: String| {
+    let row = |what: String, ours: String, theirs: String, digits, ratio: String| {
         line(
             &what,
-            shown(number(&format!("/targets/softswitch{path}")), digits),
-            shown(number(&format!("/targets/bmv2{path}")), digits),
+            shown(number(&format!("/targets/softswitch{ours}")), digits),
+            shown(number(&format!("/targets/bmv2{theirs}")), digits),
             shown(number(&format!("/ratios_softswitch_to_bmv2/{ratio}")), 1),
         );
     };
     for length in traffic::LENGTHS {
-        let frames = format!("/frames/{length}");
-        row(
-            format!("packets/s without loss, {length} bytes"),
-            format!("{frames}/lossless_pps"),
-            0,
-            format!("lossless_pps_times_{length}"),
-        );
-        row(
-            format!("packets/s at most, {length} bytes"),
-            format!("{frames}/max_received_pps"),
-            0,
-            format!("max_pps_times_{length}"),
-        );
-        row(
-            format!("CPU us a packet without loss, {length} bytes"),
-            format!("{frames}/lossless_cpu_us_per_packet"),
-            2,
-            format!("cpu_per_packet_less_times_{length}"),
-        );
-        row(
-            format!("CPU us a packet at 5,000/s, {length} bytes"),
-            format!("{frames}/first_cpu_us_per_packet"),
-            2,
-            format!("first_cpu_per_packet_less_times_{length}"),
-        );
+        for (ours_by, by) in [("", ""), (AF_XDP, ", AF_XDP")] {
+            for Measure {
+                key, shown, digits, ..
+            } in LINKS
+            {
+                row(
+                    format!("{shown}, {length} bytes{by}"),
+                    format!("/frames/{length}{ours_by}/{key}"),
+                    format!("/frames/{length}/{key}"),
+                    digits,
+                    format!("{key}_times_better_{length}{ours_by}"),
+                );
+            }
+        }
     }
     for batch in ["1", "64", "1000", "5000"] {
+        let path = format!("/inserts/a_second/{batch}");
         row(
             format!("inserts/s, {batch} a request"),
-            format!("/inserts/a_second/{batch}"),
+            path.clone(),
+            path,
             0,
             format!("inserts_times_{batch}"),
         );
