@@ -1,4 +1,4 @@
-//! Indexed counters.
+//! Indexed counters, and what workers have counted since their last burst.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,13 +48,18 @@ impl CounterArray {
     }
 }
 
-/// What a worker has counted but not yet added to the arrays.
+/// What a worker has counted but not yet added to the arrays and to the default
+/// entries of tables.
 ///
 /// The packets of a burst often count in the same cells (one port, one class
 /// of traffic). Adding once for all of them saves most of the atomic
 /// operations, and cores do not fight over the cells.
 #[derive(Debug, Default)]
-pub(crate) struct Pending(Vec<Cell<Count>>);
+pub(crate) struct Pending {
+    cells: Vec<Cell<Count>>,
+    /// Of each table.
+    misses: Vec<Cell<CounterValue>>,
+}
 
 /// A cell of one array, and what is to be added to it.
 #[derive(Debug, Default, Clone, Copy)]
@@ -64,15 +69,29 @@ struct Count {
 }
 
 impl Pending {
-    /// For so many arrays.
-    pub(crate) fn new(arrays: usize) -> Self {
-        Self((0..arrays).map(|_| Cell::default()).collect())
+    /// For so many arrays and tables.
+    pub(crate) fn new(arrays: usize, tables: usize) -> Self {
+        Self {
+            cells: vec![Cell::default(); arrays],
+            misses: vec![Cell::default(); tables],
+        }
+    }
+
+    /// Counts a packet that missed in a table.
+    #[inline]
+    pub(crate) fn miss(&self, table: usize, bytes: u64) {
+        if let Some(cell) = self.misses.get(table) {
+            let mut value = cell.get();
+            value.packets += 1;
+            value.bytes += bytes;
+            cell.set(value);
+        }
     }
 
     /// Counts a packet in a cell of an array; out of range, nothing happens.
     #[inline]
     pub(crate) fn count(&self, arrays: &[CounterArray], array: u32, index: u64, bytes: u64) {
-        let Some(cell) = self.0.get(array as usize) else {
+        let Some(cell) = self.cells.get(array as usize) else {
             return;
         };
         let mut count = cell.get();
@@ -90,12 +109,19 @@ impl Pending {
         cell.set(count);
     }
 
-    /// Adds what is outstanding.
-    pub(crate) fn flush(&self, arrays: &[CounterArray]) {
-        for (cell, array) in self.0.iter().zip(arrays) {
+    /// Adds what is outstanding; `missed` gets what a table's default entry is to
+    /// count.
+    pub(crate) fn flush(&self, arrays: &[CounterArray], missed: impl Fn(usize, CounterValue)) {
+        for (cell, array) in self.cells.iter().zip(arrays) {
             let count = cell.take();
             if count.value.packets > 0 {
                 array.add(count.index, count.value);
+            }
+        }
+        for (table, cell) in self.misses.iter().enumerate() {
+            let value = cell.take();
+            if value.packets > 0 {
+                missed(table, value);
             }
         }
     }
@@ -108,7 +134,7 @@ mod tests {
     #[test]
     fn packets_are_added_to_the_cells_they_count_in() {
         let arrays = [CounterArray::new(4), CounterArray::new(1)];
-        let pending = Pending::new(2);
+        let pending = Pending::new(2, 2);
         for (array, index, bytes) in [
             (0, 3, 10),
             (0, 3, 20),
@@ -122,8 +148,18 @@ mod tests {
         ] {
             pending.count(&arrays, array, index, bytes);
         }
-        pending.flush(&arrays);
-        pending.flush(&arrays);
+        for (table, bytes) in [(1, 60), (1, 70), (2, 9)] {
+            pending.miss(table, bytes);
+        }
+        let missed = Cell::new(Vec::new());
+        for _ in 0..2 {
+            pending.flush(&arrays, |table, value| {
+                let mut all = missed.take();
+                all.push((table, value.packets, value.bytes));
+                missed.set(all);
+            });
+        }
+        assert_eq!(missed.take(), [(1, 2, 130)]);
         let value = |array: usize, cell| arrays[array].get(cell).map(|v| (v.packets, v.bytes));
         assert_eq!(value(0, 3), Some((3, 31)));
         assert_eq!(value(0, 1), Some((1, 7)));

@@ -95,7 +95,9 @@ pub(super) fn apply<T: Tracer>(
     }
     if slot.is_none() {
         let bytes = u64::from(st.ingress_length);
-        t.count_miss(bytes);
+        if t.is_counted() {
+            env.pending.miss(index, bytes);
+        }
         if let Some((meter, result)) = ir.meter {
             let unit = env
                 .meters

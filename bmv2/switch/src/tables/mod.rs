@@ -17,7 +17,7 @@ mod table;
 mod undo;
 mod write;
 
-use crate::control::{EntryAction, TableError};
+use crate::control::{CounterValue, EntryAction, TableError};
 use crate::program::{Program, TableId, TableInfo};
 use crate::switch::port_state::PortsDown;
 use index::{Index, Tree};
@@ -96,6 +96,13 @@ impl Tables {
     pub(crate) fn replace_index(&mut self, table: usize, new: &mut Tree) {
         if let Some(Index::Tree(tree)) = self.tables.get_mut(table).map(|t| &mut t.index) {
             tree.replace(new);
+        }
+    }
+
+    /// Counts misses in the default entry of a table.
+    pub(crate) fn count_misses(&self, table: usize, more: CounterValue) {
+        if let Some(t) = self.tables.get(table) {
+            t.missed.add(more);
         }
     }
 

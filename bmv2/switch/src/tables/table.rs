@@ -70,6 +70,12 @@ pub(crate) struct Missed {
 }
 
 impl Missed {
+    /// Counts misses.
+    pub(super) fn add(&self, more: CounterValue) {
+        self.packets.fetch_add(more.packets, Ordering::Relaxed);
+        self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
+    }
+
     /// Reads the counter, after it was written if it is to be.
     pub(super) fn count(&self, write: Option<CounterValue>) -> CounterValue {
         if let Some(v) = write {
@@ -220,13 +226,10 @@ impl Table {
         )
     }
 
-    /// Counts a miss.
+    /// Whether misses are counted.
     #[inline]
-    pub(crate) fn count_miss(&self, bytes: u64) {
-        if self.counted {
-            self.missed.packets.fetch_add(1, Ordering::Relaxed);
-            self.missed.bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted
     }
 
     /// The direct meter of the default entry.

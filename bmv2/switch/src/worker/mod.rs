@@ -94,7 +94,7 @@ impl Worker {
             if let Some(p) = &self.pipeline {
                 let seed = self.switch.config.seed;
                 self.state = State::new(&p.program.ir, seed);
-                self.pending = Pending::new(p.counters.len());
+                self.pending = Pending::new(p.counters.len(), p.program.tables.len());
             }
         }
         let replication = self.switch.replication_generation.load(Ordering::Acquire);
@@ -196,8 +196,9 @@ impl Drop for Burst<'_> {
     fn drop(&mut self) {
         self.work.local.flush(&self.work.switch.totals);
         // While the tables are held, so that no control operation sees a part.
-        if let Some(p) = self.pipeline {
-            self.work.pending.flush(&p.counters);
+        if let (Some(p), Some(tables)) = (self.pipeline, &self.tables) {
+            let missed = |table, value| tables.count_misses(table, value);
+            self.work.pending.flush(&p.counters, missed);
         }
     }
 }
