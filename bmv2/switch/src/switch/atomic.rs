@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::apply::{indices, other, publish};
-use super::{ALONE, Pipeline, Switch, Timestamp};
+use super::pipeline::ALONE;
+use super::{Pipeline, Switch, Timestamp};
 use crate::control::{CounterTarget, MeterTarget, TableError, TableOp};
 use crate::meters::Meter;
 use crate::replication::Replication;
