@@ -1,8 +1,9 @@
 //! Ports that are packet sockets.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use softswitch::ports::{DataPlaneConfig, LinkState, PortSpec};
+use softswitch::ports::{DataPlane, DataPlaneConfig, LinkState, PortSpec};
 
 use crate::HOSTS;
 use crate::hosts::{Echo, client, everything_arrives, round_trip};
@@ -121,8 +122,30 @@ fn goes_and_comes_back(namespaces: &Namespaces, workers: usize) {
     for size in [1, 1000, MTU - 28] {
         assert_eq!(round_trip(&client, size), Ok(()), "{:?}", plane.snapshot());
     }
+    longer_than_the_mtu(namespaces, &client, &plane);
     drop(echo);
     plane.stop();
+}
+
+/// An MTU that shrinks holds for what is sent from then on: what is longer is
+/// counted, and what is not goes through.
+fn longer_than_the_mtu(namespaces: &Namespaces, client: &UdpSocket, plane: &DataPlane) {
+    let port = || plane.snapshot().ports[1].clone();
+    let opened = port().reopened;
+    let switch_ns = namespaces.switch();
+    ip(&format!("-n {switch_ns} link set p2 mtu 1280"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while port().reopened == opened {
+        assert!(Instant::now() < deadline, "{:?}", port());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // IPv4 and UDP headers take 28 bytes.
+    assert!(round_trip(client, 1280 - 27).is_err());
+    assert_eq!(port().tx_too_long, 1, "{:?}", port());
+    for size in [1280 - 28, 1] {
+        assert_eq!(round_trip(client, size), Ok(()), "{:?}", port());
+    }
+    ip(&format!("-n {switch_ns} link set p2 mtu {MTU}"));
 }
 
 /// Packets in a pcap file, and their bytes.
