@@ -50,24 +50,32 @@ pub fn version() -> Result<Option<String>> {
 /// # Errors
 /// When the compiler does not run or refuses the program.
 pub fn compile(layout: &Layout, flags: &[String]) -> Result<Compiled> {
+    compile_in(layout.root(), flags, layout::PROGRAM)
+}
+
+/// Compiles a program of a folder.
+///
+/// # Errors
+/// As for [`compile`].
+pub(crate) fn compile_in(folder: &Path, flags: &[String], program: &str) -> Result<Compiled> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let pipeline = scratch.path().join("gateway.json");
     let p4info = scratch.path().join("gateway.p4info.txtpb");
     // From within the folder and with relative names: the names end up in the
     // output, which must be the same on every machine.
     let output = Command::new(COMPILER)
-        .current_dir(layout.root())
+        .current_dir(folder)
         .args(flags)
         .arg("-o")
         .arg(&pipeline)
         .arg("--p4runtime-files")
         .arg(&p4info)
-        .arg(layout::PROGRAM)
+        .arg(program)
         .output()
         .with_context(|| format!("cannot run {COMPILER}: is p4c installed and on the PATH?"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{COMPILER} refuses {}:\n{said}", layout::PROGRAM);
+        bail!("{COMPILER} refuses {program}:\n{said}");
     }
     let compiled = Compiled {
         pipeline: read(&pipeline)?,

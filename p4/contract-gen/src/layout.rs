@@ -35,6 +35,11 @@ impl Layout {
         &self.root
     }
 
+    /// The source tree that the P4 folder is in.
+    pub fn tree(&self) -> PathBuf {
+        self.path("..")
+    }
+
     /// A file of the P4 folder.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)

@@ -12,5 +12,6 @@ pub mod generate;
 pub mod layout;
 pub mod manifest;
 pub mod model;
+pub mod programs;
 pub mod render;
 pub mod source;

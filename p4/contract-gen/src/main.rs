@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use p4_contract_gen::layout::Layout;
 use p4_contract_gen::manifest::Manifest;
-use p4_contract_gen::{check, compile, generate};
+use p4_contract_gen::{check, compile, generate, programs};
 
 /// Compiles the P4 program and generates p4-contract from its P4Info.
 #[derive(Parser)]
@@ -46,6 +46,7 @@ fn main() -> Result<()> {
             compile::write(&layout, &compiled)?;
             Manifest::of(&layout, version.clone(), flags.to_vec())?.write(&layout)?;
             generate::write(&layout, &generate::render(&layout)?)?;
+            programs::compile(&layout.tree(), &version)?;
             println!(
                 "compiled with {version}; outputs, manifest, Rust sources and document written"
             );
@@ -55,7 +56,8 @@ fn main() -> Result<()> {
             println!("Rust sources and document written");
         }
         Verb::Check => {
-            let report = check::check(&layout)?;
+            let mut report = check::check(&layout)?;
+            programs::check(&layout.tree(), &programs::SETS, &mut report)?;
             for skipped in &report.skipped {
                 println!("SKIPPED {skipped}");
             }

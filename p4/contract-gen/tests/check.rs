@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use p4_contract_gen::check::check;
+use p4_contract_gen::check::{Report, check};
 use p4_contract_gen::layout::Layout;
-use p4_contract_gen::{generate, layout, manifest};
+use p4_contract_gen::{generate, layout, manifest, programs};
 
 #[test]
 fn what_is_committed_belongs_together() {
@@ -135,4 +135,42 @@ fn the_manifest_names_every_source_by_its_hash() {
         "{:?}",
         recorded.flags
     );
+}
+
+#[test]
+fn test_programs_belong_together_with_their_outputs() {
+    let mut report = Report::default();
+    let tree = Layout::of_this_tree().tree();
+    programs::check(&tree, &programs::SETS, &mut report).unwrap();
+    for skipped in &report.skipped {
+        println!("SKIPPED {skipped}");
+    }
+    assert!(report.faults.is_empty(), "{}", report.faults.join("\n"));
+}
+
+#[test]
+fn a_changed_test_program_or_output_is_noticed() {
+    let tree = Layout::of_this_tree().tree();
+    let set = &programs::SETS[4];
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join(set.folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for file in ["router.p4", "router.json", "manifest.json"] {
+        std::fs::copy(tree.join(set.folder).join(file), folder.join(file)).unwrap();
+    }
+    let faults = || {
+        let mut report = Report::default();
+        programs::check(scratch.path(), &[*set], &mut report).unwrap();
+        report.faults.join("\n")
+    };
+    assert_eq!(faults(), "");
+    append(&folder.join("router.p4"), "// changed\n");
+    let found = faults();
+    assert!(found.contains("source router.p4 has changed"), "{found}");
+    append(&folder.join("router.json"), " ");
+    let found = faults();
+    assert!(found.contains("output router.json has changed"), "{found}");
+    std::fs::remove_file(folder.join("router.json")).unwrap();
+    let found = faults();
+    assert!(found.contains("output router.json is gone"), "{found}");
 }

@@ -1,7 +1,5 @@
 // Digests of every kind that the compiler takes. The EtherType says which is
-// sent. Compiled with
-//
-//     p4c-bm2-ss --p4runtime-files digests.p4info.txtpb -o digests.json digests.p4
+// sent.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,8 +1,6 @@
 // A program with one of everything that P4Runtime can reach, for the tests of
 // the P4Runtime server; with -DNEXT its successor, which adds a table, swaps
-// the parameters of an action and drops a table. Compiled by:
-//   p4c-bm2-ss --std p4-16 --p4runtime-files p4rt.p4info.txtpb -o p4rt.json p4rt.p4
-//   p4c-bm2-ss --std p4-16 -DNEXT --p4runtime-files next.p4info.txtpb -o next.json p4rt.p4
+// the parameters of an action and drops a table.
 #include <core.p4>
 #include <v1model.p4>
 

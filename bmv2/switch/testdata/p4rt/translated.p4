@@ -1,7 +1,5 @@
 // Types whose values controllers write in another way than the data plane has
-// them. Compiled with
-//
-//     p4c-bm2-ss --p4runtime-files translated.p4info.txtpb -o translated.json translated.p4
+// them.
 
 #include <core.p4>
 #include <v1model.p4>
