@@ -20,7 +20,14 @@ use hostile::{count, load, nth, send, switch};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Small programs with forms that the larger ones do not have.
-const FORMS: [&str; 4] = ["ranges", "chosen_keys", "select_forms", "calc_inputs"];
+const FORMS: [&str; 6] = [
+    "ranges",
+    "chosen_keys",
+    "select_forms",
+    "calc_inputs",
+    "unaligned",
+    "half_bytes",
+];
 
 /// Programs of every kind that the repository has.
 fn documents() -> Vec<Json> {

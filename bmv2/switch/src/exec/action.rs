@@ -309,16 +309,10 @@ fn assign_var(env: &Env<'_>, st: &mut State, to: HeaderId, from: HeaderId) {
     let (Some(dv), Some(sv)) = (d.varbit, s.varbit) else {
         return;
     };
-    let len = st.varbit_len(from).min(dv.max);
+    let len = st.varbit_len(from).min(dv.max).min(sv.max);
     let bytes = st.varbit_bytes(env.ir, from).to_vec();
-    let _ = sv;
-    copy_bits(
-        &mut st.image,
-        (d.offset + dv.before) as usize * 8,
-        &bytes,
-        0,
-        len as usize * 8,
-    );
+    let to_bit = (d.offset + dv.at) as usize * 8;
+    copy_bits(&mut st.image, to_bit, &bytes, 0, len as usize);
     st.set_varbit_len(to, len);
 }
 

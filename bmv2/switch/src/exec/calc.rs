@@ -39,7 +39,7 @@ fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Ve
             CalcInput::Varbit(h) => {
                 if st.is_valid(*h) {
                     let bytes = st.varbit_bytes(env.ir, *h);
-                    extend(buffer, &mut bits, bytes, 0, bytes.len() * 8);
+                    extend(buffer, &mut bits, bytes, 0, st.varbit_len(*h) as usize);
                 }
             }
             CalcInput::Constant { pieces, width } => {

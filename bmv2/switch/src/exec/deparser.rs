@@ -1,6 +1,9 @@
 //! Emitting headers.
 
+use smallvec::SmallVec;
+
 use super::{Env, State, action};
+use crate::ir::bits::copy_bits;
 use crate::ir::{Header, HeaderId, Ir};
 use crate::trace::Tracer;
 
@@ -35,7 +38,8 @@ pub(crate) fn run<T: Tracer>(
     out.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));
 }
 
-/// The bytes of a header on the wire, in one piece or around its varbit.
+/// The bytes of a header on the wire: in one piece, around its varbit, or put
+/// together of bits.
 #[inline]
 pub(crate) fn parts(
     ir: &Ir,
@@ -52,12 +56,21 @@ pub(crate) fn parts(
                 .unwrap_or(&[]),
         ),
         Some(v) => {
-            let before = v.before as usize;
-            emit(st.image.get(from..from + before).unwrap_or(&[]));
-            emit(st.varbit_bytes(ir, h));
-            let after = from + before + v.max as usize;
-            let len = header.fixed as usize - before;
-            emit(st.image.get(after..after + len).unwrap_or(&[]));
+            let len = st.varbit_len(h) as usize;
+            let (before, after) = (v.before as usize, v.after as usize);
+            let behind = from + v.behind as usize;
+            if [before, len, after].iter().all(|n| n.is_multiple_of(8)) {
+                emit(st.image.get(from..from + before / 8).unwrap_or(&[]));
+                emit(st.varbit_bytes(ir, h));
+                emit(st.image.get(behind..behind + after / 8).unwrap_or(&[]));
+                return;
+            }
+            let total = (before + len + after).div_ceil(8);
+            let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_elem(0, total);
+            copy_bits(&mut bytes, 0, &st.image, from * 8, before);
+            copy_bits(&mut bytes, before, st.varbit_bytes(ir, h), 0, len);
+            copy_bits(&mut bytes, before + len, &st.image, behind * 8, after);
+            emit(&bytes);
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Requests {
 pub(crate) struct State {
     pub(crate) image: Vec<u8>,
     valid: Vec<bool>,
-    /// Bytes of each header's varbit.
+    /// Bits of each header's varbit.
     varbit: Vec<u32>,
     /// Next index of each stack.
     next: Vec<u32>,
@@ -204,15 +204,15 @@ impl State {
         }
     }
 
-    /// Bytes of a header's varbit.
+    /// Bits of a header's varbit.
     pub(crate) fn varbit_len(&self, h: HeaderId) -> u32 {
         self.varbit.get(usize::from(h)).copied().unwrap_or(0)
     }
 
-    /// Sets the bytes of a header's varbit.
-    pub(crate) fn set_varbit_len(&mut self, h: HeaderId, bytes: u32) {
+    /// Sets the bits of a header's varbit.
+    pub(crate) fn set_varbit_len(&mut self, h: HeaderId, bits: u32) {
         if let Some(v) = self.varbit.get_mut(usize::from(h)) {
-            *v = bytes;
+            *v = bits;
         }
     }
 
@@ -224,21 +224,27 @@ impl State {
         }
     }
 
-    /// What a header's varbit holds.
+    /// What a header's varbit holds; the last byte may have bits that are not
+    /// part of it.
     pub(crate) fn varbit_bytes(&self, ir: &Ir, h: HeaderId) -> &[u8] {
         let span = ir.headers.get(usize::from(h)).and_then(|header| {
             let v = header.varbit?;
-            let from = (header.offset + v.before) as usize;
-            self.image.get(from..from + self.varbit_len(h) as usize)
+            let from = (header.offset + v.at) as usize;
+            let len = self.varbit_len(h).div_ceil(8);
+            self.image.get(from..from + len as usize)
         });
         span.unwrap_or(&[])
     }
 
     /// Bytes that a header takes on the wire.
     pub(crate) fn wire_len(&self, ir: &Ir, h: HeaderId) -> u32 {
-        ir.headers
-            .get(usize::from(h))
-            .map_or(0, |x| x.fixed + self.varbit_len(h))
+        let Some(header) = ir.headers.get(usize::from(h)) else {
+            return 0;
+        };
+        match header.varbit {
+            None => header.fixed,
+            Some(v) => (v.before + self.varbit_len(h) + v.after).div_ceil(8),
+        }
     }
 
     /// Zeroes a header's fields. As in bmv2, a varbit keeps its length: that of

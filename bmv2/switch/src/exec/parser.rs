@@ -313,41 +313,35 @@ fn extract_var<T: Tracer>(
         .get(usize::from(h))
         .ok_or(errors.packet_too_short)?;
     let v = header.varbit.ok_or(errors.packet_too_short)?;
-    if !bits.is_multiple_of(8) {
+    // Headers are whole bytes.
+    let total = bits.saturating_add(u64::from(v.before + v.after));
+    if !total.is_multiple_of(8) {
         return Err(errors.parser_invalid_argument);
     }
-    let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX);
-    let fixed = header.fixed as usize;
-    let total = fixed.saturating_add(bytes);
+    let total = usize::try_from(total / 8).unwrap_or(usize::MAX);
     let Some(all) = c.rest().get(..total) else {
         return Err(errors.packet_too_short);
     };
-    if bytes > v.max as usize || (v.max_header > 0 && total > v.max_header as usize) {
+    let bits = match u32::try_from(bits) {
+        Ok(bits) if bits <= v.max => bits,
+        _ => return Err(errors.header_too_short),
+    };
+    if v.max_header > 0 && total > v.max_header as usize {
         return Err(errors.header_too_short);
     }
-    let from = header.offset as usize;
-    let before = v.before as usize;
-    if let Some(to) = st.image.get_mut(from..from + header.size as usize) {
-        let (front, rest) = all.split_at(before.min(all.len()));
-        let (middle, back) = rest.split_at(bytes.min(rest.len()));
-        put(to, 0, front);
-        put(to, before, middle);
-        put(to, before + v.max as usize, back);
-    }
+    let to = |byte: u32| (header.offset + byte) as usize * 8;
+    let (before, after, len) = (v.before as usize, v.after as usize, bits as usize);
+    copy_bits(&mut st.image, to(0), all, 0, before);
+    copy_bits(&mut st.image, to(v.at), all, before, len);
+    copy_bits(&mut st.image, to(v.behind), all, before + len, after);
     c.at += total;
-    st.set_varbit_len(h, u32::try_from(bytes).unwrap_or(0));
+    st.set_varbit_len(h, bits);
     st.set_valid(env.ir, h);
     tr.event(|| TraceEvent::Extracted {
         header: header.name.clone(),
         bytes: total,
     });
     Ok(())
-}
-
-fn put(to: &mut [u8], at: usize, from: &[u8]) {
-    if let Some(span) = to.get_mut(at..at + from.len()) {
-        span.copy_from_slice(from);
-    }
 }
 
 fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {

@@ -97,13 +97,19 @@ pub(crate) struct Wire {
     pub(crate) variable: bool,
 }
 
-/// Where a header's varbit is: bytes `[offset + before, + max)` of the image.
+/// Where a header's varbit is. On the wire it may begin at any bit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Varbit {
-    /// Fixed bytes in front of it.
+    /// Fixed bits in front of it.
     pub(crate) before: u32,
-    /// Most bytes it can have.
+    /// Its first byte in the header's part of the image.
+    pub(crate) at: u32,
+    /// Most bits it can have.
     pub(crate) max: u32,
+    /// The first byte behind it in the header's part of the image.
+    pub(crate) behind: u32,
+    /// Fixed bits behind it.
+    pub(crate) after: u32,
     /// Most bytes of the whole header; 0 is no limit beyond `max`.
     pub(crate) max_header: u32,
 }

@@ -444,11 +444,16 @@ impl Args<'_, '_> {
 
     fn varbit(&self, i: usize) -> Result<u16, LoadError> {
         let o = self.get(i)?;
+        let symbols = self.scope.symbols;
         if o.kind == "field" {
-            let f = self.scope.symbols.field_pair(self.scope.place, &o.value)?;
+            let f = symbols.field_pair(self.scope.place, &o.value)?;
             if f.kind == FieldKind::Varbit {
                 return Ok(f.header);
             }
+        } else if o.kind == "header"
+            && let Some(h) = symbols.metadata_varbit(o.value.as_str().unwrap_or(""))
+        {
+            return Ok(h);
         }
         invalid(
             self.scope.place,

@@ -306,7 +306,10 @@ impl Scope<'_> {
             (Expr::Bool(a), Expr::Bool(b)) => Expr::Bool(Cond::If(Box::new((cond, a, b)))),
             (Expr::Num(a), Expr::Bool(b)) => Expr::Num(Typed::choose(cond, a, Typed::from_bool(b))),
             (Expr::Bool(a), Expr::Num(b)) => Expr::Num(Typed::choose(cond, Typed::from_bool(a), b)),
-            _ => return unsupported(self.place, "a choice (?:) between headers"),
+            (Expr::Header(a, like), Expr::Header(b, _)) => {
+                Expr::Header(HeaderSel::If(Box::new((cond, a, b))), like)
+            }
+            _ => return unsupported(self.place, "a choice (?:) between things of this kind"),
         })
     }
 

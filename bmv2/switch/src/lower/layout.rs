@@ -22,6 +22,12 @@ impl Type {
     pub(super) fn has_varbit(&self) -> bool {
         self.fields.iter().any(|f| f.varbit)
     }
+
+    /// Whether its fields, without the varbit, are whole bytes together.
+    pub(super) fn is_whole_bytes(&self) -> bool {
+        let bits: u32 = self.fields.iter().map(|f| f.width).sum();
+        bits.is_multiple_of(8)
+    }
 }
 
 /// A field of a header type; `width` in bits, 0 for a varbit.
@@ -105,8 +111,10 @@ pub(super) fn lay_out(
 ) -> Result<Header, LoadError> {
     let offset = u32::try_from(at).unwrap_or(u32::MAX);
     let fixed_bits: u32 = ty.fields.iter().map(|f| f.width).sum();
-    if on_wire && !fixed_bits.is_multiple_of(8) {
-        return invalid(place, format!("its {fixed_bits} bits are not whole bytes"));
+    let varbit_bits = (8 * ty.max_length).saturating_sub(fixed_bits);
+    let most = fixed_bits + if ty.has_varbit() { varbit_bits } else { 0 };
+    if on_wire && !most.is_multiple_of(8) {
+        return invalid(place, format!("its {most} bits are not whole bytes"));
     }
     let mut varbit = None;
     let mut fields = Vec::with_capacity(ty.fields.len() + 1);
@@ -115,17 +123,19 @@ pub(super) fn lay_out(
     for f in &ty.fields {
         let mut width = f.width;
         if f.varbit {
+            // In the image it begins at a byte, and so does what is behind it.
             let before = bit - offset * 8;
-            if !before.is_multiple_of(8) {
-                return unsupported(place, "a varbit that does not begin at a byte");
-            }
-            let max = ty.max_length.saturating_sub(fixed_bits / 8);
+            let at = before.div_ceil(8);
             varbit = Some(Varbit {
-                before: before / 8,
-                max,
+                before,
+                at,
+                max: varbit_bits,
+                behind: at + varbit_bits.div_ceil(8),
+                after: fixed_bits - before,
                 max_header: ty.max_length,
             });
-            width = max * 8;
+            bit = (offset + at) * 8;
+            width = varbit_bits;
         } else if !on_wire {
             // Right-aligned in words of their own: one load, one shift.
             let words = f.width.div_ceil(64);
@@ -147,6 +157,9 @@ pub(super) fn lay_out(
         });
         names.push(f.name.clone());
         bit += width;
+        if f.varbit {
+            bit = bit.next_multiple_of(8);
+        }
     }
     let size = (bit - offset * 8).div_ceil(8);
     let size = if on_wire { size } else { size.div_ceil(8) * 8 };

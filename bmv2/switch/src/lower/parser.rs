@@ -233,20 +233,28 @@ fn set_op(scope: &Scope<'_>, to: &Json, from: &Json) -> Result<ParserOp, LoadErr
             .to_owned()
     };
     let value = |j: &Json| j.get("value").cloned().unwrap_or(Json::Null);
+    let varbit = |operand: &Json| -> Option<crate::ir::HeaderId> {
+        let value = value(operand);
+        match kind(operand).as_str() {
+            "header" => scope.symbols.metadata_varbit(value.as_str()?),
+            "field" => scope
+                .symbols
+                .field_pair(scope.place, &value)
+                .ok()
+                .filter(|f| f.kind == FieldKind::Varbit)
+                .map(|f| f.header),
+            _ => None,
+        }
+    };
+    if let (Some(to), Some(from)) = (varbit(to), varbit(from)) {
+        let copy = crate::ir::Prim::AssignVar(to, from);
+        return Ok(ParserOp::Primitive(Box::new(copy)));
+    }
     if kind(to) != "field" {
         return unsupported(scope.place, "setting something that is not a field");
     }
     let field = scope.symbols.field_pair(scope.place, &value(to))?;
     if field.kind == FieldKind::Varbit {
-        if kind(from) == "field" {
-            let source = scope.symbols.field_pair(scope.place, &value(from))?;
-            if source.kind == FieldKind::Varbit {
-                return Ok(ParserOp::Primitive(Box::new(crate::ir::Prim::AssignVar(
-                    field.header,
-                    source.header,
-                ))));
-            }
-        }
         return unsupported(scope.place, "setting a varbit from a number");
     }
     if field.kind == FieldKind::Valid {

@@ -17,6 +17,8 @@ pub(super) const MAX_WIDTH: u64 = 1 << 14;
 /// Largest image of all headers and metadata that is accepted, in bytes: every
 /// copy of a packet has one, and a packet may have a thousand copies.
 const MAX_IMAGE: usize = 1 << 18;
+/// Metadata of which every field has words of its own: never on the wire.
+const WORDS: [&str; 2] = ["scalars", "standard_metadata"];
 /// Most header instances.
 const MAX_HEADERS: usize = 1 << 14;
 
@@ -151,18 +153,18 @@ impl Symbols {
             MAX_HEADERS as u64,
         )?;
         // A type that any packet header has keeps its wire layout everywhere,
-        // so that header copies are byte copies.
+        // so that header copies are byte copies. So does that of a header in
+        // the program's metadata, which may be extracted and hashed.
         let wire: std::collections::HashSet<&str> = doc
             .headers
             .iter()
-            .filter(|h| !h.metadata)
+            .filter(|h| {
+                let ty = types.get(h.header_type.as_str());
+                !h.metadata
+                    || !WORDS.contains(&h.name.as_str()) && ty.is_some_and(|t| t.is_whole_bytes())
+                    || ty.is_some_and(|t| t.has_varbit())
+            })
             .map(|h| h.header_type.as_str())
-            .chain(
-                types
-                    .iter()
-                    .filter(|(_, t)| t.has_varbit())
-                    .map(|(name, _)| *name),
-            )
             .collect();
         let mut at = 0usize;
         // Metadata first: it is reset as one span.
@@ -292,6 +294,16 @@ impl Symbols {
             Some(&h) => Ok(h),
             None => invalid(place, format!("there is no header {name:?}")),
         }
+    }
+
+    /// A varbit in the program's metadata. p4c makes a header of it, which it
+    /// declares as `name` and refers to as `userMetadata.name`.
+    pub(crate) fn metadata_varbit(&self, name: &str) -> Option<HeaderId> {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let by_name = &self.header_by_name;
+        let &h = by_name.get(name).or_else(|| by_name.get(last))?;
+        let header = self.headers.get(usize::from(h))?;
+        (header.varbit.is_some() && header.metadata).then_some(h)
     }
 
     /// A header stack by name.

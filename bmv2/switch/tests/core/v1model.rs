@@ -1,7 +1,7 @@
 //! The programs in `testdata/v1model`, which together use what v1model and
 //! p4c's bmv2 backend have to offer. Each has an STF test that says what bmv2
-//! does with its packets; where bmv2 does not load a program, its test is what
-//! bmv2 does with the same program said in other words (`EQUIVALENT`).
+//! does with its packets; where bmv2 does not load a program, what it does with
+//! the same program said in other words (`EQUIVALENT`), or it is by hand.
 
 use std::path::{Path, PathBuf};
 
@@ -23,13 +23,13 @@ fn programs() -> Vec<(String, PathBuf)> {
 #[test]
 fn every_program_does_what_bmv2_does() {
     let programs = programs();
-    assert!(programs.len() >= 13, "{programs:?}");
+    assert!(programs.len() >= 16, "{programs:?}");
     let mut failed = Vec::new();
     for (name, test) in programs {
         let json = std::fs::read(test.with_extension("json")).unwrap();
         let text = std::fs::read_to_string(&test).unwrap();
         let expected = text.lines().filter(|l| l.starts_with("expect")).count();
-        assert!(expected >= 20, "{name} expects {expected} packets");
+        assert!(expected >= 8, "{name} expects {expected} packets");
         let result = match Program::load(&json) {
             Ok(program) => stf::run(program, &text, |_| {}).map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),

@@ -1,6 +1,6 @@
 //! Headers, unions and fields that may be chosen at run time.
 
-use super::{Num, View};
+use super::{Cond, Num, View};
 use crate::ir::{Field, HeaderId, StackId, UnionId};
 use crate::switch::DropReason;
 
@@ -14,6 +14,8 @@ pub(crate) enum HeaderSel {
     Last(StackId),
     /// A member of a union.
     Member(Box<UnionSel>, u16),
+    /// One of two.
+    If(Box<(Cond, HeaderSel, HeaderSel)>),
 }
 
 impl HeaderSel {
@@ -46,6 +48,10 @@ impl HeaderSel {
                     v.state.fault(DropReason::StackIndex);
                 }
                 found
+            }
+            Self::If(p) => {
+                let chosen = if p.0.eval(v) { &p.1 } else { &p.2 };
+                chosen.resolve(v)
             }
             Self::Member(union, member) => {
                 let u = union.resolve(v)?;
