@@ -50,7 +50,8 @@ impl Field {
     /// `width` bits that have `right` bits of the field to their right.
     pub(crate) fn slice(self, right: u32, width: u32) -> Option<Loc> {
         let bit = (self.bit + self.width).checked_sub(right + width)?;
-        if self.word && width <= 64 && bit / 64 == (bit + width - 1) / 64 {
+        // Nothing is loaded of a field without width.
+        if self.word && (1..=64).contains(&width) && bit / 64 == (bit + width - 1) / 64 {
             return Loc::in_word(
                 bit,
                 width,

@@ -16,7 +16,7 @@ use super::dataplane::Shared;
 use super::opening::PortSocket;
 use super::port::{RxQueue, TxQueue};
 use super::sys::{self, Link, Wake};
-use super::{PortError, packet_socket, xdp};
+use super::{PortError, packet_socket, tap, xdp};
 use crate::Switch;
 
 /// How often interfaces are looked at even if the kernel tells of no change,
@@ -52,14 +52,24 @@ impl Mailbox {
     }
 }
 
+/// How a port gets at its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// By an AF_PACKET ring.
+    Packet,
+    /// By the descriptor of a TAP device.
+    Tap,
+    /// By AF_XDP.
+    Xdp,
+}
+
 /// An interface that is watched.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) port: u16,
     pub(super) interface: String,
     pub(super) counters: Arc<PortCounters>,
-    /// Whether it is a port by AF_XDP.
-    pub(super) xdp: bool,
+    pub(super) access: Access,
     /// The sockets, for the kernel's own count of drops.
     pub(super) sockets: Arc<Mutex<Vec<PortSocket>>>,
     /// The interface that the sockets belong to; `None` if it has gone.
@@ -147,11 +157,22 @@ impl Monitor {
                     continue;
                 }
             };
+            // A TAP device that was moved or renamed is still the port's own.
+            let moved = this.access == Access::Tap
+                && this.has_tap()
+                && link.map(|l| l.index) != this.opened.map(|l| l.index);
+            if moved {
+                if this.counters.set_link(LinkState::Up) != LinkState::Up {
+                    switch.set_port_up(this.port, true);
+                }
+                continue;
+            }
             let stale = match (link, this.opened) {
-                (Some(now), Some(then)) if this.xdp => {
+                (Some(now), Some(then)) if this.access == Access::Xdp => {
                     this.note_mtu(now.mtu);
                     now.index != then.index
                 }
+                (Some(now), Some(then)) if this.access == Access::Tap => now.index != then.index,
                 (Some(now), Some(then)) => now.index != then.index || now.mtu != then.mtu,
                 (Some(_), None) => true,
                 (None, _) => {
@@ -196,6 +217,13 @@ impl Watched {
         }
     }
 
+    fn has_tap(&self) -> bool {
+        self.sockets
+            .lock()
+            .iter()
+            .any(|socket| matches!(socket, PortSocket::Tap(fd) if sys::has_tap(fd.as_fd())))
+    }
+
     fn reopen(&mut self, ring_frames: usize, workers: &[(Arc<Wake>, Arc<Mailbox>)]) -> bool {
         let (new, link, ends) = match self.open(ring_frames, workers.len()) {
             Ok(opened) => opened,
@@ -223,12 +251,18 @@ impl Watched {
 
     fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
         let (port, interface, counters) = (self.port, &self.interface, &self.counters);
-        if self.xdp {
+        // Where one worker receives, it is the first.
+        let by_one = |rx| std::iter::once(Some(rx)).chain(std::iter::repeat_with(|| None));
+        if self.access == Access::Tap {
+            let (rx, tx, link) = tap::open(port, interface, counters)?;
+            let sockets = vec![PortSocket::Tap(rx.share_fd())];
+            let ends = by_one(RxQueue::Tap(rx)).map(|rx| (rx, TxQueue::Tap(tx.clone())));
+            return Ok((sockets, link, ends.take(workers).collect()));
+        }
+        if self.access == Access::Xdp {
             let (rx, tx, link) = xdp::open(port, interface, ring_frames, counters)?;
             let sockets = vec![PortSocket::Xdp(rx.share())];
-            // The first worker receives.
-            let rx = std::iter::once(Some(RxQueue::Xdp(rx))).chain(std::iter::repeat_with(|| None));
-            let ends = rx.map(|rx| (rx, TxQueue::Xdp(tx.clone())));
+            let ends = by_one(RxQueue::Xdp(rx)).map(|rx| (rx, TxQueue::Xdp(tx.clone())));
             return Ok((sockets, Some(link), ends.take(workers).collect()));
         }
         let opened = packet_socket::open(port, interface, ring_frames, workers, counters)?;

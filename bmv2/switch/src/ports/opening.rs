@@ -11,7 +11,7 @@ use super::PortError;
 use super::counters::PortCounters;
 use super::dataplane::{DataPlaneConfig, PortSpec};
 use super::files::Input;
-use super::monitor::Watched;
+use super::monitor::{Access, Watched};
 use super::packet_socket;
 use super::pcap::PcapWriter;
 use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
@@ -40,6 +40,7 @@ pub(super) struct PortBooks {
 #[derive(Debug)]
 pub(super) enum PortSocket {
     Packet(Arc<OwnedFd>),
+    Tap(Arc<OwnedFd>),
     Xdp(Arc<XdpPort>),
 }
 
@@ -52,6 +53,8 @@ impl PortSocket {
                 counters.missed(drops.into());
                 Ok(())
             }
+            // What a TAP device drops is counted by the host's own stack.
+            Self::Tap(_) => Ok(()),
             Self::Xdp(port) => port.count_losses(),
         }
     }
@@ -95,7 +98,7 @@ impl Opening<'_> {
                     port,
                     interface,
                     counters,
-                    xdp: false,
+                    access: Access::Packet,
                     sockets: Arc::clone(&books.sockets),
                     opened: opened.link,
                 });
@@ -114,7 +117,16 @@ impl Opening<'_> {
             }
             PortSpec::Tap { interface, .. } => {
                 let [input, output] = self.captures(port, &interface, &counters)?;
-                let (rx, tx) = tap::open(port, &interface, &counters)?;
+                let (rx, tx, link) = tap::open(port, &interface, &counters)?;
+                *books.sockets.lock() = vec![PortSocket::Tap(rx.share_fd())];
+                self.watched.push(Watched {
+                    port,
+                    interface,
+                    counters,
+                    access: Access::Tap,
+                    sockets: Arc::clone(&books.sockets),
+                    opened: link,
+                });
                 self.receive_by_one(port, RxQueue::Tap(rx), input);
                 self.send_by_all(port, || TxQueue::Tap(tx.clone()), &output);
             }
@@ -127,7 +139,7 @@ impl Opening<'_> {
                     port,
                     interface,
                     counters,
-                    xdp: true,
+                    access: Access::Xdp,
                     sockets: Arc::clone(&books.sockets),
                     opened: Some(link),
                 });

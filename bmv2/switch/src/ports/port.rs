@@ -143,7 +143,7 @@ impl RxEnd {
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.queue {
             RxQueue::Packet(rx) => Some(rx.fd()),
-            RxQueue::Tap(rx) => Some(rx.fd()),
+            RxQueue::Tap(rx) => rx.fd(),
             RxQueue::Xdp(rx) => Some(rx.fd()),
             RxQueue::Channel(..) => None,
         }

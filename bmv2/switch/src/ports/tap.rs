@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::PortError;
 use super::batch::TxBatch;
 use super::counters::{PortCounters, TxLoss};
-use super::sys;
+use super::sys::{self, Link};
 
 /// Longest frame that the device hands over, in bytes: the greatest MTU, an
 /// Ethernet header and two VLAN tags.
@@ -20,6 +20,8 @@ const MAX_FRAME: usize = 65_535 + 14 + 8;
 pub(super) struct TapRx {
     fd: Arc<OwnedFd>,
     buffer: Vec<u8>,
+    /// The device has been deleted: there is nothing to wait for.
+    gone: bool,
     counters: Arc<PortCounters>,
 }
 
@@ -36,7 +38,7 @@ pub(super) fn open(
     port: u16,
     interface: &str,
     counters: &Arc<PortCounters>,
-) -> Result<(TapRx, TapTx), PortError> {
+) -> Result<(TapRx, TapTx, Option<Link>), PortError> {
     let failed = |action: &'static str| {
         move |source: io::Error| PortError::Io {
             port,
@@ -63,10 +65,12 @@ pub(super) fn open(
     let rx = TapRx {
         fd: Arc::clone(&fd),
         buffer: vec![0; MAX_FRAME],
+        gone: false,
         counters: Arc::clone(counters),
     };
+    let link = sys::link(socket.as_fd(), interface).map_err(failed("look up the interface"))?;
     let counters = Arc::clone(counters);
-    Ok((rx, TapTx { fd, counters }))
+    Ok((rx, TapTx { fd, counters }, link))
 }
 
 impl TapRx {
@@ -80,6 +84,10 @@ impl TapRx {
                     sink(&self.buffer[..length]);
                 }
                 Err(Errno::EINTR) => {}
+                Err(Errno::EBADFD) => {
+                    self.gone = true;
+                    break;
+                }
                 _ => break,
             }
         }
@@ -89,8 +97,15 @@ impl TapRx {
         packets
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// What to wait for; nothing once the device has gone, of which `poll`
+    /// would tell without end.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.gone).then(|| self.fd.as_fd())
+    }
+
+    /// The descriptor, to ask about its device.
+    pub(super) fn share_fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 }
 

@@ -159,6 +159,25 @@ fn externs_of_modules_are_named() {
 }
 
 #[test]
+fn a_field_without_width_holds_nothing() {
+    let send = op(
+        "assign",
+        &[field("standard_metadata", "egress_spec"), hex(1)],
+    );
+    let set = op("assign", &[field("scalars", "index"), hex(5)]);
+    let copy = op("assign", &[field("h", "a"), field("scalars", "index")]);
+    let mut d = document(json!([set, copy, send]));
+    d["header_types"][0]["fields"][0][1] = json!(0);
+    let s = Switch::new(SwitchConfig::default());
+    s.install(load(&d).unwrap());
+    let mut w = s.worker();
+    assert_eq!(
+        run(&mut w, 3, &[7, 2, 3, 4], 0),
+        [Out::Sent(1, vec![0, 2, 3, 4])]
+    );
+}
+
+#[test]
 fn a_key_without_a_header_is_named() {
     let mut d = document(json!([]));
     let target = json!({"type": "expression", "value": {"op": "access_field", "right": 0}});

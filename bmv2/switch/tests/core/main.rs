@@ -18,3 +18,4 @@ mod small;
 mod tables;
 mod undo;
 mod v1model;
+mod workers;

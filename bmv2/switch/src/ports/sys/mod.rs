@@ -26,7 +26,7 @@ pub(super) use packet::{
 };
 pub(super) use ring::RingLayout;
 pub(super) use rx_ring::RxRing;
-pub(super) use tap::{open_tap, set_up};
+pub(super) use tap::{has_tap, open_tap, set_up};
 pub(super) use tx_ring::TxRing;
 pub(super) use wake::Wake;
 pub(super) use xdp::{XDP_MAX_PACKET, XskSocket, rx_queues};

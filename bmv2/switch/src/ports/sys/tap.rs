@@ -29,6 +29,18 @@ pub(in crate::ports) fn open_tap(interface: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Whether a descriptor from [`open_tap`] still has its device, which may have
+/// another name or be in another network namespace by now.
+pub(in crate::ports) fn has_tap(fd: BorrowedFd<'_>) -> bool {
+    // Filled in by the kernel; the name in it does not matter.
+    let Ok(mut request) = interface_request("") else {
+        return false;
+    };
+    // SAFETY: TUNGETIFF writes an ifreq, which `request` is.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETIFF as _, &raw mut request) };
+    check(result).is_ok()
+}
+
 /// Sets an interface up. Any socket of the network namespace will do.
 pub(in crate::ports) fn set_up(fd: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
     let mut request = interface_request(interface)?;
