@@ -1,7 +1,9 @@
 //! Messages in a form in which equal meaning is equal text.
 
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
-use p4runtime_proto::p4::v1::{DigestList, Entity, PacketIn, Replica, TableEntry, entity};
+use p4runtime_proto::p4::v1::{
+    DigestList, Entity, IdleTimeoutNotification, PacketIn, Replica, TableEntry, entity,
+};
 
 /// The entities of a read; their order has no meaning.
 pub fn entities(entities: Vec<Entity>) -> Vec<String> {
@@ -58,6 +60,23 @@ pub fn packet_in(mut packet: PacketIn) -> String {
         fields.join(" "),
         super::step::hex(&packet.payload)
     )
+}
+
+/// How the text of an idle notice begins.
+pub const IDLE: &str = "idle: ";
+
+/// The entries of an idle notice, one text each. bmv2 leaves out their actions,
+/// their metadata and how long ago they were hit.
+pub fn idle(notice: IdleTimeoutNotification) -> Vec<String> {
+    let entries = notice.table_entry.into_iter();
+    let texts = entries.map(|mut entry| {
+        order(&mut entry);
+        entry.action = None;
+        entry.metadata.clear();
+        entry.time_since_last_hit = None;
+        format!("{IDLE}{entry:?}")
+    });
+    texts.collect()
 }
 
 /// The members of a list of digests, one text each: how they are grouped into

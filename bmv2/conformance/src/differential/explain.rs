@@ -401,7 +401,7 @@ pub const KNOWN: &[Known] = &[
                 0 => !masked.is_empty(),
                 id => masked.contains(&id),
             });
-            concerned && seen.differing("OK", &["INTERNAL"])
+            concerned && seen.differing("OK", &["INTERNAL", "NOT_FOUND"])
         },
     },
     Known {

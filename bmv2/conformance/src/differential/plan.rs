@@ -1,15 +1,22 @@
 //! The steps for one program.
 
+use std::time::Duration;
+
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::replica::PortKind;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::generate::{Generator, id, update};
 use super::reads::{self, read};
-use super::side::CPU_PORT;
+use super::side::{CPU_PORT, PORTS};
 use super::step::Step;
+
+/// Longer than the idle timeouts of these entries, and bmv2's sweep after it.
+const UNTIL_IDLE: Duration = Duration::from_millis(2_500);
 
 /// How much is asked.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +82,13 @@ pub fn steps(
             }
         }
         steps.extend(reads::everything(info));
+        steps.extend((0..4).map(|_| replication_change(&mut generator)));
         for _ in 0..size.packets {
             let (port, frame) = generator.packet();
-            steps.push(if generator.random.one_in(8) {
+            // bmv2's ingress has begun with one packet of a burst before its
+            // egress is done with another; registers would tell.
+            let bursts = info.registers.is_empty();
+            steps.push(if bursts && generator.random.one_in(8) {
                 let more = 1 + generator.random.below(7);
                 let more: Vec<_> = (0..more).map(|_| generator.packet().1).collect();
                 let frames = [vec![frame], more].concat();
@@ -89,7 +100,94 @@ pub fn steps(
         packet_outs(&mut generator, info, &mut steps);
     }
     steps.extend(reads::everything(info));
+    idle(&mut generator, &mut steps);
+    // The program again, such that everything stays.
+    for action in [Action::Unspecified, Action::Verify] {
+        steps.push(Step::Pipeline(action));
+    }
+    for _ in 0..size.packets / 10 {
+        let (port, frame) = generator.packet();
+        steps.push(Step::Packet { port, frame });
+    }
+    steps.extend(reads::everything(info));
     steps
+}
+
+/// Entries that nobody hits, until they are reported.
+fn idle(generator: &mut Generator<'_>, steps: &mut Vec<Step>) {
+    for table in generator.tables() {
+        if table.idle_timeout_behavior == 0 {
+            continue;
+        }
+        let mut entries = Vec::new();
+        for number in 0..3 {
+            if let Some(entry) = generator.entry(table) {
+                entries.push(p4::TableEntry {
+                    idle_timeout_ns: (100 + 50 * number) * 1_000_000,
+                    ..entry
+                });
+            }
+        }
+        let entity = |entry: &p4::TableEntry| Entity::TableEntry(entry.clone());
+        let all = |kind| entries.iter().map(move |e| one(kind, entity(e)));
+        steps.extend(all(Type::Insert));
+        steps.push(Step::Wait(UNTIL_IDLE));
+        steps.extend(all(Type::Delete));
+    }
+}
+
+/// A multicast group or clone session that is made, changed or removed.
+fn replication_change(generator: &mut Generator<'_>) -> Step {
+    let random = &mut generator.random;
+    let mut replicas: Vec<p4::Replica> = Vec::new();
+    for _ in 0..=random.below(6) {
+        let port = match random.below(12) {
+            0 => CPU_PORT,
+            1 => 300,
+            _ => random.pick(&PORTS).copied().unwrap_or_default(),
+        };
+        replicas.push(replica(port, u32::try_from(random.below(13)).unwrap_or(0)));
+    }
+    let kind = match random.below(5) {
+        0 => Type::Delete,
+        1 | 2 => Type::Insert,
+        _ => Type::Modify,
+    };
+    let entity = if random.one_in(2) {
+        group(u32::try_from(random.below(12)).unwrap_or(0), replicas)
+    } else {
+        session(u32::try_from(4 + random.below(7)).unwrap_or(0), replicas, 0)
+    };
+    one(kind, entity)
+}
+
+fn replica(port: u16, instance: u32) -> p4::Replica {
+    p4::Replica {
+        instance,
+        port_kind: Some(PortKind::EgressPort(port.into())),
+        ..p4::Replica::default()
+    }
+}
+
+fn replicated(kind: Replication) -> Entity {
+    Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+
+fn group(id: u32, replicas: Vec<p4::Replica>) -> Entity {
+    replicated(Replication::MulticastGroupEntry(p4::MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas,
+        ..p4::MulticastGroupEntry::default()
+    }))
+}
+
+fn session(id: u32, replicas: Vec<p4::Replica>, length: i32) -> Entity {
+    replicated(Replication::CloneSessionEntry(p4::CloneSessionEntry {
+        session_id: id,
+        replicas,
+        packet_length_bytes: length,
+        ..p4::CloneSessionEntry::default()
+    }))
 }
 
 fn one(kind: Type, entity: Entity) -> Step {
@@ -170,38 +268,6 @@ fn direct(generator: &mut Generator<'_>, entry: &p4::TableEntry, steps: &mut Vec
 
 /// Groups 1 to 3 and 9, clone sessions 5 to 9.
 fn replication() -> Vec<Step> {
-    let replica = |port: u16, instance: u32| p4::Replica {
-        instance,
-        port_kind: Some(PortKind::EgressPort(port.into())),
-        ..p4::Replica::default()
-    };
-    let group = |id, replicas| {
-        Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
-            r#type: Some(
-                p4::packet_replication_engine_entry::Type::MulticastGroupEntry(
-                    p4::MulticastGroupEntry {
-                        multicast_group_id: id,
-                        replicas,
-                        ..p4::MulticastGroupEntry::default()
-                    },
-                ),
-            ),
-        })
-    };
-    let session = |id, replicas, length| {
-        Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
-            r#type: Some(
-                p4::packet_replication_engine_entry::Type::CloneSessionEntry(
-                    p4::CloneSessionEntry {
-                        session_id: id,
-                        replicas,
-                        packet_length_bytes: length,
-                        ..p4::CloneSessionEntry::default()
-                    },
-                ),
-            ),
-        })
-    };
     let all_groups = group(0, Vec::new());
     let all_sessions = session(0, Vec::new(), 0);
     vec![

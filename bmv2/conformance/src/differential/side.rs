@@ -104,6 +104,8 @@ pub struct Launch {
 // Fields are dropped in this order: the namespace last.
 pub struct Side {
     kind: Kind,
+    /// The program.
+    config: p4::ForwardingPipelineConfig,
     runtime: tokio::runtime::Runtime,
     client: P4RuntimeClient<Channel>,
     to_switch: tokio::sync::mpsc::Sender<p4::StreamMessageRequest>,
@@ -137,6 +139,11 @@ impl Side {
             .with_context(|| format!("{}: {}", launch.kind, process.log_tail()))?;
         let mut side = Self {
             kind: launch.kind,
+            config: p4::ForwardingPipelineConfig {
+                p4info: Some(info.clone()),
+                p4_device_config: json.to_vec(),
+                cookie: None,
+            },
             runtime,
             client,
             to_switch,
@@ -145,26 +152,22 @@ impl Side {
             wires,
             _namespace: namespace,
         };
-        side.set_pipeline(info, json)
+        side.set_pipeline(Action::VerifyAndCommit)?
             .with_context(|| format!("{} refuses the program", launch.kind))?;
         Ok(side)
     }
 
-    fn set_pipeline(&mut self, info: &P4Info, json: &[u8]) -> Result<()> {
+    fn set_pipeline(&mut self, action: Action) -> Result<Result<(), Status>> {
+        let config = (action != Action::Commit).then(|| self.config.clone());
         let request = p4::SetForwardingPipelineConfigRequest {
             device_id: DEVICE,
             election_id: Some(ELECTION),
-            action: Action::VerifyAndCommit as i32,
-            config: Some(p4::ForwardingPipelineConfig {
-                p4info: Some(info.clone()),
-                p4_device_config: json.to_vec(),
-                cookie: None,
-            }),
+            action: action.into(),
+            config,
             ..p4::SetForwardingPipelineConfigRequest::default()
         };
-        self.runtime
-            .block_on(self.client.set_forwarding_pipeline_config(request))?;
-        Ok(())
+        let call = tokio_timeout(self.client.set_forwarding_pipeline_config(request));
+        Ok(self.runtime.block_on(call)?.map(|_| ()))
     }
 
     /// Carries out a step and waits for what comes of it.
@@ -179,6 +182,20 @@ impl Side {
                 let (status, entities) = self.read(entities.clone())?;
                 outcome.status = Some(status);
                 outcome.entities = entities;
+            }
+            Step::Pipeline(action) => {
+                outcome.status = Some(match self.set_pipeline(*action)? {
+                    Ok(()) => "OK".into(),
+                    Err(status) => status_text(&status),
+                });
+            }
+            Step::Wait(time) => {
+                // Notices come again and again: there is no silence to wait for.
+                let start = Instant::now();
+                while start.elapsed() < *time {
+                    self.listen(QUIET, &mut outcome)?;
+                }
+                outcome.messages.dedup();
             }
             Step::Packet { port, frame } => {
                 self.wires
@@ -215,6 +232,11 @@ impl Side {
                     .context("the stream has ended")?;
                 self.listen(QUIET, &mut outcome)?;
             }
+        }
+        if !matches!(step, Step::Wait(_)) {
+            // They come when it is their time.
+            let idle = |message: &String| message.starts_with(canonical::IDLE);
+            outcome.messages.retain(|message| !idle(message));
         }
         // A switch that dies closes its sockets before it has ended.
         let until = Instant::now() + DYING;
@@ -411,6 +433,7 @@ async fn connect(process: &mut Process) -> Result<Stream> {
                     let _ = acknowledge.send(ack).await;
                     canonical::digests(list)
                 }
+                Some(Update::IdleTimeoutNotification(notice)) => canonical::idle(notice),
                 Some(Update::Error(error)) => vec![format!(
                     "stream error {}",
                     name(Code::from_i32(error.canonical_code))

@@ -1,7 +1,9 @@
 //! What is done to a switch, and what comes of it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{Entity, PacketMetadata, Update};
 use serde::Serialize;
 
@@ -19,6 +21,10 @@ pub enum Step {
         /// The frame.
         frame: Vec<u8>,
     },
+    /// The program again.
+    Pipeline(Action),
+    /// Nothing; what comes meanwhile counts.
+    Wait(Duration),
     /// Frames on a port, one right after the other.
     Burst {
         /// The port.
@@ -72,6 +78,8 @@ pub fn describe(step: &Step) -> String {
             many => format!("write {} updates: {many:?}", many.len()),
         },
         Step::Read(entities) => format!("read {entities:?}"),
+        Step::Pipeline(action) => format!("pipeline {}", action.as_str_name()),
+        Step::Wait(time) => format!("wait {} ms", time.as_millis()),
         Step::Packet { port, frame } => format!("packet on port {port}: {}", hex(frame)),
         Step::Burst { port, frames } => {
             let frames: Vec<String> = frames.iter().map(|frame| hex(frame)).collect();
