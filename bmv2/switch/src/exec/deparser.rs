@@ -65,12 +65,21 @@ pub(crate) fn parts(
                 emit(st.image.get(behind..behind + after / 8).unwrap_or(&[]));
                 return;
             }
-            let total = (before + len + after).div_ceil(8);
-            let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_elem(0, total);
-            copy_bits(&mut bytes, 0, &st.image, from * 8, before);
-            copy_bits(&mut bytes, before, st.varbit_bytes(ir, h), 0, len);
-            copy_bits(&mut bytes, before + len, &st.image, behind * 8, after);
-            emit(&bytes);
+            emit(&of_bits(ir, st, h, [(from, before), (behind, after)]));
         }
     }
+}
+
+/// A header whose varbit does not begin or end at a byte. `around` is what is
+/// fixed in front of it and behind: first byte in the image, and bits.
+#[cold]
+fn of_bits(ir: &Ir, st: &State, h: HeaderId, around: [(usize, usize); 2]) -> SmallVec<[u8; 64]> {
+    let [(from, before), (behind, after)] = around;
+    let len = st.varbit_len(h) as usize;
+    let total = (before + len + after).div_ceil(8);
+    let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_elem(0, total);
+    copy_bits(&mut bytes, 0, &st.image, from * 8, before);
+    copy_bits(&mut bytes, before, st.varbit_bytes(ir, h), 0, len);
+    copy_bits(&mut bytes, before + len, &st.image, behind * 8, after);
+    bytes
 }

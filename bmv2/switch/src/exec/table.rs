@@ -4,11 +4,12 @@ use std::sync::atomic::Ordering;
 
 use super::changes::hex;
 use super::{Env, State, calc};
+use crate::ir::bits::Loc;
 use crate::ir::code::{Code, KeyPart, Pc, Targets};
 use crate::program::{Program, TableId, Unit};
-use crate::tables::Kind;
 use crate::tables::key::gather;
 use crate::tables::profile::Profile;
+use crate::tables::{Kind, Table};
 use crate::trace::{TraceEvent, Tracer};
 
 /// Looks a table up: the action to run, its parameters in place, and where to
@@ -94,19 +95,7 @@ pub(super) fn apply<T: Tracer>(
         }
     }
     if slot.is_none() {
-        let bytes = u64::from(st.ingress_length);
-        if t.is_counted() {
-            env.pending.miss(index, bytes);
-        }
-        if let Some((meter, result)) = ir.meter {
-            let unit = env
-                .meters
-                .get(meter as usize)
-                .map_or(Unit::Packets, |m| m.unit);
-            if let Some(colour) = t.miss_meter().execute_if_set(unit, bytes, env.now) {
-                st.set(result, colour);
-            }
-        }
+        missed(env, st, index, t, ir.meter);
     }
     let Some(d) = &t.default else {
         return (None, targets.miss.unwrap_or(targets.base_default));
@@ -122,6 +111,25 @@ pub(super) fn apply<T: Tracer>(
         None => targets.base_default,
     });
     (action, next)
+}
+
+/// What the default entry's direct resources make of a packet that nothing else
+/// matched. Out of line: where packets are many they match.
+#[inline(never)]
+fn missed(env: &Env<'_>, st: &mut State, index: usize, t: &Table, meter: Option<(u32, Loc)>) {
+    let bytes = u64::from(st.ingress_length);
+    if t.is_counted() {
+        env.pending.miss(index, bytes);
+    }
+    if let Some((meter, result)) = meter {
+        let unit = env
+            .meters
+            .get(meter as usize)
+            .map_or(Unit::Packets, |m| m.unit);
+        if let Some(colour) = t.miss_meter().execute_if_set(unit, bytes, env.now) {
+            st.set(result, colour);
+        }
+    }
 }
 
 /// The packet's key, word by word.

@@ -23,8 +23,8 @@ use crate::switch::port_state::PortsDown;
 use index::{Index, Tree};
 pub(crate) use params::unpack_call;
 use profile::Profile;
-pub(crate) use table::Kind;
-use table::{DefaultEntry, Table};
+use table::DefaultEntry;
+pub(crate) use table::{Kind, Table};
 pub(crate) use undo::{Log, Undo};
 pub(crate) use write::{Prepared, prepare};
 

@@ -101,7 +101,8 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     pub(crate) default: Option<DefaultEntry>,
     pub(super) initial: Option<DefaultEntry>,
-    pub(super) missed: Missed,
+    /// Apart, so that what look-ups need stays close together.
+    pub(super) missed: Box<Missed>,
     pub(super) meters: Option<Beside<Meter>>,
     /// Cookies and metadata of the entries that have them.
     pub(super) extras: Mutex<Beside<Option<Box<Extra>>>>,
@@ -137,7 +138,7 @@ impl Table {
                 index: Index::tree(0),
                 default: None,
                 initial: None,
-                missed: Missed::default(),
+                missed: Box::default(),
                 meters: None,
                 extras: Mutex::default(),
             };
@@ -187,7 +188,7 @@ impl Table {
             },
             default: None,
             initial: None,
-            missed: Missed::default(),
+            missed: Box::default(),
             meters: ir.meter.map(|_| Beside::default()),
             extras: Mutex::default(),
         }
