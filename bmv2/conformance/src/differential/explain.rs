@@ -79,6 +79,11 @@ const READ_INVALID: &[&str] = &[
 /// Programs that index a stack with a number from the packet.
 const INDEX_BEYOND: &[&str] = &["runtime-index-bmv2", "runtime-index-2-bmv2"];
 
+/// Programs that assign varbits of headers that may not be valid. bmv2 keeps
+/// such a varbit's old number at length 0 with one bit of mask; copied while it
+/// is odd, a division by its length ends the process (SIGFPE).
+const ASSIGN_EMPTY_VARBIT: &[&str] = &["issue447-5-bmv2"];
+
 /// Primitives that make copies, or a packet that comes in again.
 const COPYING: &[&str] = &["\"clone_", "\"recirculate", "\"resubmit"];
 
@@ -670,8 +675,9 @@ pub fn explain(
 /// The id of the explanation why a comparison ended: a switch that began, and
 /// then is gone.
 pub fn explain_end(of: Option<Kind>, name: &str, steps: usize) -> Option<&'static str> {
-    let beyond = INDEX_BEYOND.iter().any(|known| name.ends_with(known));
-    (of == Some(Kind::Bmv2) && steps > 0 && beyond).then_some(CRASH)
+    let mut ending = INDEX_BEYOND.iter().chain(ASSIGN_EMPTY_VARBIT);
+    let known = ending.any(|known| name.ends_with(known));
+    (of == Some(Kind::Bmv2) && steps > 0 && known).then_some(CRASH)
 }
 
 /// Whether bmv2 only did not do what softswitch did: nothing came of the step.
