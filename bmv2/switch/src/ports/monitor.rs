@@ -249,34 +249,39 @@ impl Watched {
         true
     }
 
-    fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
+    /// Opens the interface for so many workers.
+    pub(super) fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
         let (port, interface, counters) = (self.port, &self.interface, &self.counters);
         // Where one worker receives, it is the first.
         let by_one = |rx| std::iter::once(Some(rx)).chain(std::iter::repeat_with(|| None));
-        if self.access == Access::Tap {
-            let (rx, tx, link) = tap::open(port, interface, counters)?;
-            let sockets = vec![PortSocket::Tap(rx.share_fd())];
-            let ends = by_one(RxQueue::Tap(rx)).map(|rx| (rx, TxQueue::Tap(tx.clone())));
-            return Ok((sockets, link, ends.take(workers).collect()));
+        match self.access {
+            Access::Packet => {
+                let opened = packet_socket::open(port, interface, ring_frames, workers, counters)?;
+                let sockets = opened.ends.iter();
+                let sockets = sockets.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
+                let sockets = sockets.collect();
+                let ends = opened.ends.into_iter();
+                let ends = ends.map(|(rx, tx)| (Some(RxQueue::Packet(rx)), TxQueue::Packet(tx)));
+                Ok((sockets, opened.link, ends.collect()))
+            }
+            Access::Tap => {
+                let (rx, tx, link) = tap::open(port, interface, counters)?;
+                let sockets = vec![PortSocket::Tap(rx.share_fd())];
+                let ends = by_one(RxQueue::Tap(rx)).map(|rx| (rx, TxQueue::Tap(tx.clone())));
+                Ok((sockets, link, ends.take(workers).collect()))
+            }
+            Access::Xdp => {
+                let (rx, tx, link) = xdp::open(port, interface, ring_frames, counters)?;
+                let sockets = vec![PortSocket::Xdp(rx.share())];
+                let ends = by_one(RxQueue::Xdp(rx)).map(|rx| (rx, TxQueue::Xdp(tx.clone())));
+                Ok((sockets, Some(link), ends.take(workers).collect()))
+            }
         }
-        if self.access == Access::Xdp {
-            let (rx, tx, link) = xdp::open(port, interface, ring_frames, counters)?;
-            let sockets = vec![PortSocket::Xdp(rx.share())];
-            let ends = by_one(RxQueue::Xdp(rx)).map(|rx| (rx, TxQueue::Xdp(tx.clone())));
-            return Ok((sockets, Some(link), ends.take(workers).collect()));
-        }
-        let opened = packet_socket::open(port, interface, ring_frames, workers, counters)?;
-        let sockets = opened.ends.iter();
-        let sockets = sockets.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
-        let sockets = sockets.collect();
-        let ends = opened.ends.into_iter();
-        let ends = ends.map(|(rx, tx)| (Some(RxQueue::Packet(rx)), TxQueue::Packet(tx)));
-        Ok((sockets, opened.link, ends.collect()))
     }
 }
 
 /// The sockets, what the interface was like, and an end for each worker.
-type Opened = (
+pub(super) type Opened = (
     Vec<PortSocket>,
     Option<Link>,
     Vec<(Option<RxQueue>, TxQueue)>,

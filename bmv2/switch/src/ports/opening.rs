@@ -12,12 +12,10 @@ use super::counters::PortCounters;
 use super::dataplane::{DataPlaneConfig, PortSpec};
 use super::files::Input;
 use super::monitor::{Access, Watched};
-use super::packet_socket;
 use super::pcap::PcapWriter;
 use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
 use super::sys::{self, Wake};
-use super::tap;
-use super::xdp::{self, XdpPort};
+use super::xdp::XdpPort;
 
 /// A worker's ends of all ports.
 #[derive(Debug, Default)]
@@ -83,68 +81,13 @@ impl Opening<'_> {
         };
         match spec {
             PortSpec::Interface { interface, .. } => {
-                let [input, output] = self.captures(port, &interface, &counters)?;
-                let opened = packet_socket::open(
-                    port,
-                    &interface,
-                    self.config.ring_frames,
-                    self.workers.len(),
-                    &counters,
-                )?;
-                let ends = opened.ends.iter();
-                let fds = ends.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
-                *books.sockets.lock() = fds.collect();
-                self.watched.push(Watched {
-                    port,
-                    interface,
-                    counters,
-                    access: Access::Packet,
-                    sockets: Arc::clone(&books.sockets),
-                    opened: opened.link,
-                });
-                for (ends, (rx, tx)) in self.workers.iter_mut().zip(opened.ends) {
-                    ends.rx.push(RxEnd {
-                        port,
-                        queue: RxQueue::Packet(rx),
-                        capture: input.clone(),
-                    });
-                    let end = TxEnd {
-                        queue: TxQueue::Packet(tx),
-                        capture: output.clone(),
-                    };
-                    ends.tx.push((port, end));
-                }
+                self.open_interface(interface, Access::Packet, &books)?;
             }
             PortSpec::Tap { interface, .. } => {
-                let [input, output] = self.captures(port, &interface, &counters)?;
-                let (rx, tx, link) = tap::open(port, &interface, &counters)?;
-                *books.sockets.lock() = vec![PortSocket::Tap(rx.share_fd())];
-                self.watched.push(Watched {
-                    port,
-                    interface,
-                    counters,
-                    access: Access::Tap,
-                    sockets: Arc::clone(&books.sockets),
-                    opened: link,
-                });
-                self.receive_by_one(port, RxQueue::Tap(rx), input);
-                self.send_by_all(port, || TxQueue::Tap(tx.clone()), &output);
+                self.open_interface(interface, Access::Tap, &books)?;
             }
             PortSpec::Xdp { interface, .. } => {
-                let [input, output] = self.captures(port, &interface, &counters)?;
-                let (rx, tx, link) =
-                    xdp::open(port, &interface, self.config.ring_frames, &counters)?;
-                *books.sockets.lock() = vec![PortSocket::Xdp(rx.share())];
-                self.watched.push(Watched {
-                    port,
-                    interface,
-                    counters,
-                    access: Access::Xdp,
-                    sockets: Arc::clone(&books.sockets),
-                    opened: Some(link),
-                });
-                self.receive_by_one(port, RxQueue::Xdp(rx), input);
-                self.send_by_all(port, || TxQueue::Xdp(tx.clone()), &output);
+                self.open_interface(interface, Access::Xdp, &books)?;
             }
             PortSpec::Files { input, output, .. } => {
                 self.inputs.push(Input::open(port, &input, &counters)?);
@@ -176,26 +119,39 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// A port that one worker takes packets from.
-    fn receive_by_one(&mut self, port: u16, queue: RxQueue, capture: Option<Capture>) {
-        if let Some(first) = self.workers.first_mut() {
-            first.rx.push(RxEnd {
-                port,
-                queue,
-                capture,
-            });
+    /// Opens a port on an interface, which is watched from then on.
+    fn open_interface(
+        &mut self,
+        interface: String,
+        access: Access,
+        books: &PortBooks,
+    ) -> Result<(), PortError> {
+        let (port, counters) = (books.port, Arc::clone(&books.counters));
+        let [input, output] = self.captures(port, &interface, &counters)?;
+        let mut watched = Watched {
+            port,
+            interface,
+            counters,
+            access,
+            sockets: Arc::clone(&books.sockets),
+            opened: None,
+        };
+        let (sockets, link, ends) = watched.open(self.config.ring_frames, self.workers.len())?;
+        *books.sockets.lock() = sockets;
+        watched.opened = link;
+        self.watched.push(watched);
+        for (worker, (rx, queue)) in self.workers.iter_mut().zip(ends) {
+            if let Some(queue) = rx {
+                worker.rx.push(RxEnd {
+                    port,
+                    queue,
+                    capture: input.clone(),
+                });
+            }
+            let capture = output.clone();
+            worker.tx.push((port, TxEnd { queue, capture }));
         }
-    }
-
-    /// A port that every worker sends to by a queue that they share.
-    fn send_by_all(&mut self, port: u16, queue: impl Fn() -> TxQueue, capture: &Option<Capture>) {
-        for ends in &mut self.workers {
-            let end = TxEnd {
-                queue: queue(),
-                capture: capture.clone(),
-            };
-            ends.tx.push((port, end));
-        }
+        Ok(())
     }
 
     /// The files for what comes in and what goes out, if they are wanted.
