@@ -90,7 +90,8 @@ impl Log {
 }
 
 impl Tables {
-    /// Takes one operation on tables, profiles and value sets back. Those after it were taken back before.
+    /// Takes one operation on tables, profiles and value sets back. Those after
+    /// it were taken back before.
     pub(crate) fn undo(&mut self, program: &Program, undo: Undo) {
         match undo {
             Undo::Member {
@@ -103,29 +104,27 @@ impl Tables {
                     // It had room for it before.
                     let _ = p.insert_member(id, slot, Some(at));
                 }
-                return;
             }
             Undo::Group { profile, group, at } => {
                 if let Ok(p) = self.profile_mut(profile) {
                     let _ = p.insert_group(&group, Some(at));
                 }
-                return;
             }
             Undo::ValueSet(set, old) => {
                 if let Some(s) = self.vsets.get_mut(set) {
                     *s = old;
                 }
-                return;
             }
-            _ => {}
+            Undo::Inserted { table, .. }
+            | Undo::Modified { table, .. }
+            | Undo::Deleted { table, .. }
+            | Undo::Default { table, .. } => self.undo_entry(program, table, undo),
+            // They are not in the tables.
+            Undo::Rates(..) | Undo::Colours(..) | Undo::Other(_) => {}
         }
-        let (Undo::Inserted { table, .. }
-        | Undo::Modified { table, .. }
-        | Undo::Deleted { table, .. }
-        | Undo::Default { table, .. }) = undo
-        else {
-            return;
-        };
+    }
+
+    fn undo_entry(&mut self, program: &Program, table: TableId, undo: Undo) {
         let (Ok(info), Ok(t)) = (Self::info(program, table), self.table_mut(table)) else {
             return;
         };

@@ -16,7 +16,7 @@ use super::Mode;
 use super::binding::{Binding, TableBinding};
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
-use super::profiles::Writer;
+use super::profiles::{Profiles, Writer};
 use super::target::{Marks, Target};
 use crate::switch::Journal;
 use crate::{CounterValue, EntryAction, EntryKey, TableEntry, TableError, TableOp, Timestamp};
@@ -128,6 +128,18 @@ impl<'t> Batch<'t> {
         self.owners.push(self.outcomes.len() - 1);
     }
 
+    /// The profiles, and what to write them with, once what waits is done.
+    fn profiles(&mut self) -> (&mut Profiles, Writer<'_>) {
+        self.flush();
+        let writer = Writer {
+            binding: self.binding,
+            switch: &self.target.switch,
+            now: self.now,
+            journal: &mut self.journal,
+        };
+        (Arc::make_mut(&mut self.target.profiles), writer)
+    }
+
     fn update(&mut self, update: p4::Update) -> Outcome<()> {
         let kind = update.r#type();
         if kind == UpdateType::Unspecified {
@@ -145,30 +157,12 @@ impl<'t> Batch<'t> {
             Entity::DirectMeterEntry(meter) => self.direct_meter(kind, &meter),
             Entity::RegisterEntry(register) => self.register(kind, &register),
             Entity::ActionProfileMember(member) => {
-                self.flush();
-                let Target {
-                    profiles, switch, ..
-                } = self.target;
-                let mut writer = Writer {
-                    binding: self.binding,
-                    switch,
-                    now: self.now,
-                    journal: &mut self.journal,
-                };
-                Arc::make_mut(profiles).write_member(&mut writer, kind, &member)
+                let (profiles, mut writer) = self.profiles();
+                profiles.write_member(&mut writer, kind, &member)
             }
             Entity::ActionProfileGroup(group) => {
-                self.flush();
-                let Target {
-                    profiles, switch, ..
-                } = self.target;
-                let mut writer = Writer {
-                    binding: self.binding,
-                    switch,
-                    now: self.now,
-                    journal: &mut self.journal,
-                };
-                Arc::make_mut(profiles).write_group(&mut writer, kind, group)
+                let (profiles, mut writer) = self.profiles();
+                profiles.write_group(&mut writer, kind, group)
             }
             Entity::PacketReplicationEngineEntry(entry) => {
                 let Target {
