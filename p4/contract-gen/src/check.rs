@@ -59,32 +59,32 @@ pub fn check(layout: &Layout) -> Result<Report> {
 }
 
 fn recompile(layout: &Layout, then: &Manifest, report: &mut Report) -> Result<()> {
-    match compile::version()? {
-        None => {
-            let compiler = compile::COMPILER;
-            report
-                .skipped
-                .push(format!("recompilation: {compiler} is not installed"));
-        }
-        Some(version) if version != then.compiler => {
-            let recorded = &then.compiler;
-            let skipped = format!("recompilation: {version} is installed, recorded is {recorded}");
-            report.skipped.push(skipped);
-        }
-        Some(_) => {
-            let compiled = compile::compile(layout, &then.flags).context("recompilation")?;
-            let outputs: [(&str, &[u8]); 2] = [
-                (layout::PIPELINE_JSON, &compiled.pipeline),
-                (layout::P4INFO, compiled.p4info.as_bytes()),
-            ];
-            for (name, content) in outputs {
-                if layout.read(name)? != content {
-                    let fault =
-                        format!("a recompilation gives another {name}: run `cargo xtask p4`");
-                    report.faults.push(fault);
-                }
-            }
+    if let Some(why) = no_recompilation(then)? {
+        report.skipped.push(format!("recompilation: {why}"));
+        return Ok(());
+    }
+    let compiled = compile::compile(layout, &then.flags).context("recompilation")?;
+    let outputs: [(&str, &[u8]); 2] = [
+        (layout::PIPELINE_JSON, &compiled.pipeline),
+        (layout::P4INFO, compiled.p4info.as_bytes()),
+    ];
+    for (name, content) in outputs {
+        if layout.read(name)? != content {
+            let fault = format!("a recompilation gives another {name}: run `cargo xtask p4`");
+            report.faults.push(fault);
         }
     }
     Ok(())
+}
+
+/// Why the compiler here cannot make the recorded outputs again.
+pub(crate) fn no_recompilation(then: &Manifest) -> Result<Option<String>> {
+    Ok(match compile::version()? {
+        None => Some(format!("{} is not installed", compile::COMPILER)),
+        Some(version) if version != then.compiler => {
+            let recorded = &then.compiler;
+            Some(format!("{version} is installed, recorded is {recorded}"))
+        }
+        Some(_) => None,
+    })
 }

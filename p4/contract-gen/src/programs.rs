@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::check::Report;
+use crate::check::{Report, no_recompilation};
 use crate::compile;
 use crate::manifest::{self, Manifest};
 
@@ -97,7 +97,6 @@ pub fn compile(tree: &Path, compiler: &str) -> Result<()> {
 /// # Errors
 /// When something needed for the check cannot be read or run.
 pub fn check(tree: &Path, sets: &[Set], report: &mut Report) -> Result<()> {
-    let installed = compile::version()?;
     for set in sets {
         let folder = tree.join(set.folder);
         let path = manifest_of(set, &folder);
@@ -116,19 +115,16 @@ pub fn check(tree: &Path, sets: &[Set], report: &mut Report) -> Result<()> {
         for difference in manifest::differences(&then.outputs, &now.outputs) {
             fault(format!("output {difference} without a compilation"));
         }
-        if installed.as_ref() == Some(&then.compiler) {
-            for (name, content) in outputs(set, &folder)? {
-                if std::fs::read(folder.join(&name)).ok() != Some(content) {
-                    fault(format!("a recompilation gives another {name}"));
-                }
+        if let Some(why) = no_recompilation(&then)? {
+            let skipped = format!("recompilation of {}: {why}", set.folder);
+            report.skipped.push(skipped);
+            continue;
+        }
+        for (name, content) in outputs(set, &folder)? {
+            if std::fs::read(folder.join(&name)).ok() != Some(content) {
+                fault(format!("a recompilation gives another {name}"));
             }
         }
-    }
-    if installed.is_none() {
-        let compiler = compile::COMPILER;
-        report.skipped.push(format!(
-            "recompilation of test programs: {compiler} is not installed"
-        ));
     }
     Ok(())
 }
