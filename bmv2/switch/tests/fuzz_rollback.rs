@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod readable;
 mod served;
 
 use std::panic::AssertUnwindSafe;
@@ -219,36 +220,6 @@ fn updates(pool: &[Entity], choices: &[Choice]) -> Vec<p4::Update> {
 
 /// All that can be read; in compatible mode some reads are refused.
 fn everything(target: &Target) -> Vec<Result<Vec<p4::Entity>, Code>> {
-    let colours = Some(p4::MeterCounterData::default());
-    let full = p4::TableEntry {
-        counter_data: Some(p4::CounterData::default()),
-        meter_config: Some(p4::MeterConfig::default()),
-        meter_counter_data: colours,
-        ..Default::default()
-    };
-    let replication = |entry| p4::PacketReplicationEngineEntry {
-        r#type: Some(entry),
-    };
-    let meter = p4::MeterEntry {
-        counter_data: colours,
-        ..Default::default()
-    };
-    let entities = vec![
-        full.clone().into(),
-        p4::TableEntry {
-            is_default_action: true,
-            ..full
-        }
-        .into(),
-        p4::ActionProfileMember::default().into(),
-        p4::ActionProfileGroup::default().into(),
-        p4::CounterEntry::default().into(),
-        meter.into(),
-        p4::RegisterEntry::default().into(),
-        p4::DigestEntry::default().into(),
-        replication(Replication::MulticastGroupEntry(Default::default())).into(),
-        replication(Replication::CloneSessionEntry(Default::default())).into(),
-    ];
     let mut client = target.client.clone();
     let mut read = async |entity| {
         let request = p4::ReadRequest {
@@ -265,7 +236,7 @@ fn everything(target: &Target) -> Vec<Result<Vec<p4::Entity>, Code>> {
     };
     target.runtime.block_on(async {
         let mut all = Vec::new();
-        for entity in entities {
+        for entity in readable::everything() {
             all.push(read(entity).await.map_err(|status| status.code()));
         }
         all

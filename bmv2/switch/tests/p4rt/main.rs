@@ -21,8 +21,11 @@ mod packets;
 mod pipeline;
 mod profiles;
 mod ranges;
+#[path = "../readable/mod.rs"]
+mod readable;
 mod resources;
 mod rollback;
+mod routes;
 mod support;
 mod tables;
 mod tls;

@@ -2,7 +2,6 @@
 
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::{entry, p4info};
 use tonic::Code;
 
@@ -63,13 +62,7 @@ fn ask(c: u128, answer: u8) -> Vec<u8> {
 async fn ranges_of_ipv6_addresses_are_written_matched_and_read() {
     let bed = Bed::start().await;
     let mut c = bed.primary(1).await;
-    let config = p4::ForwardingPipelineConfig {
-        p4info: Some(p4info::from_text(P4INFO).unwrap()),
-        p4_device_config: JSON.into(),
-        cookie: None,
-    };
-    let action = Action::VerifyAndCommit;
-    c.set_pipeline(action, Some(config)).await.unwrap();
+    c.push_program(JSON, P4INFO).await.unwrap();
 
     // The first one ends within a word, the second crosses the words.
     let near = range(address(0x10), address(0xfff), 20, 1);

@@ -9,6 +9,8 @@ use p4runtime_proto::p4::v1::table_action::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use tonic::Code;
 
+use crate::readable;
+use crate::routes::{self, group, route};
 use crate::support::*;
 
 fn count(packet_count: i64, byte_count: i64) -> Option<p4::CounterData> {
@@ -18,46 +20,8 @@ fn count(packet_count: i64, byte_count: i64) -> Option<p4::CounterData> {
     })
 }
 
-fn profile() -> u32 {
-    info().action_profiles[0].preamble.as_ref().unwrap().id
-}
-
 fn member(id: u32, port: u128) -> p4::ActionProfileMember {
-    let Some(Type::Action(call)) = action("MyIngress.set_nexthop", &[port, 9]).r#type else {
-        panic!("not an action");
-    };
-    p4::ActionProfileMember {
-        action_profile_id: profile(),
-        member_id: id,
-        action: Some(call),
-    }
-}
-
-fn group(id: u32, members: &[u32]) -> p4::ActionProfileGroup {
-    p4::ActionProfileGroup {
-        action_profile_id: profile(),
-        group_id: id,
-        members: members
-            .iter()
-            .map(|&member_id| p4::action_profile_group::Member {
-                member_id,
-                weight: 1,
-                watch_kind: None,
-            })
-            .collect(),
-        max_size: 0,
-    }
-}
-
-fn route(number: u128, action: Type) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: table_id("MyIngress.routes"),
-        r#match: vec![entry::lpm(1, 0x0a00_0000 | number << 16, 16, 32).unwrap()],
-        action: Some(p4::TableAction {
-            r#type: Some(action),
-        }),
-        ..Default::default()
-    }
+    routes::member(id, port, 9)
 }
 
 fn multicast(id: u32, port: u8) -> p4::Entity {
@@ -105,42 +69,7 @@ const ONE: p4::MeterConfig = p4::MeterConfig {
 
 /// All that can be read.
 async fn everything(c: &mut Controller) -> Vec<Entity> {
-    let zero = Some(p4::CounterData::default());
-    let colours = Some(p4::MeterCounterData {
-        green: zero,
-        yellow: zero,
-        red: zero,
-    });
-    let full = p4::TableEntry {
-        counter_data: zero,
-        meter_config: Some(p4::MeterConfig::default()),
-        meter_counter_data: colours,
-        ..Default::default()
-    };
-    let replication = |entry| p4::PacketReplicationEngineEntry {
-        r#type: Some(entry),
-    };
-    let queries = vec![
-        full.clone().into(),
-        p4::TableEntry {
-            is_default_action: true,
-            ..full
-        }
-        .into(),
-        p4::ActionProfileMember::default().into(),
-        p4::ActionProfileGroup::default().into(),
-        p4::CounterEntry::default().into(),
-        p4::MeterEntry {
-            counter_data: colours,
-            ..Default::default()
-        }
-        .into(),
-        p4::RegisterEntry::default().into(),
-        p4::DigestEntry::default().into(),
-        replication(Replication::MulticastGroupEntry(Default::default())).into(),
-        replication(Replication::CloneSessionEntry(Default::default())).into(),
-    ];
-    c.read_chunks(queries).await.unwrap().0
+    c.read_chunks(readable::everything()).await.unwrap().0
 }
 
 fn port_meter(index: i64, config: Option<p4::MeterConfig>) -> p4::MeterEntry {

@@ -259,6 +259,17 @@ impl Controller {
             .await
     }
 
+    /// Pushes another program.
+    pub(crate) async fn push_program(&mut self, json: &str, info: &str) -> Result<(), Status> {
+        let config = p4::ForwardingPipelineConfig {
+            p4info: Some(p4info::from_text(info).unwrap()),
+            p4_device_config: json.into(),
+            cookie: None,
+        };
+        self.set_pipeline(Action::VerifyAndCommit, Some(config))
+            .await
+    }
+
     pub(crate) fn request(&self, updates: Vec<p4::Update>) -> p4::WriteRequest {
         p4::WriteRequest {
             device_id: DEVICE,

@@ -1,7 +1,6 @@
 //! Values of translated types, with the program `testdata/p4rt/translated.p4`.
 
 use p4runtime_proto::p4::v1 as p4;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
 use p4runtime_proto::{entry, p4info};
@@ -45,13 +44,7 @@ fn table_entry(table: &str, key: &[u8], action: &str, param: Option<&[u8]>) -> p
 async fn numbers_and_strings_of_the_controller_reach_the_data_plane() {
     let bed = Bed::start().await;
     let mut c = bed.primary(1).await;
-    let config = p4::ForwardingPipelineConfig {
-        p4info: Some(p4info::from_text(P4INFO).unwrap()),
-        p4_device_config: JSON.into(),
-        cookie: None,
-    };
-    let action = Action::VerifyAndCommit;
-    c.set_pipeline(action, Some(config)).await.unwrap();
+    c.push_program(JSON, P4INFO).await.unwrap();
 
     let entries = [
         table_entry("names", &[1], "rename", Some(b"777")),
