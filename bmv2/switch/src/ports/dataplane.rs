@@ -139,7 +139,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) injected: ArrayQueue<(u16, Vec<u8>)>,
     /// Packets read from files.
-    pub(super) from_files: ArrayQueue<(u16, Vec<u8>)>,
+    pub(super) from_files: ArrayQueue<files::Burst>,
     /// Held for reading during each burst.
     pub(super) gate: RwLock<()>,
     /// Held during each burst of a program whose registers or meters depend on
@@ -208,7 +208,7 @@ impl DataPlane {
             stop: AtomicBool::new(false),
             clock,
             injected: ArrayQueue::new(INJECT_CAPACITY),
-            from_files: ArrayQueue::new(INJECT_CAPACITY),
+            from_files: ArrayQueue::new(files::BURSTS),
             gate: RwLock::new(()),
             in_order: Mutex::new(()),
             no_such_port: AtomicU64::new(0),

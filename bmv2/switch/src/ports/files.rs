@@ -16,6 +16,42 @@ use super::sys::Wake;
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 /// How long it waits at most before it looks whether the switch stops.
 const STOP_PAUSE: Duration = Duration::from_millis(50);
+/// Packets that the worker gets at once.
+const BURST: usize = 64;
+/// Bytes that end a burst: bounds memory when packets are long.
+const BURST_BYTES: usize = 1 << 18;
+
+/// Bursts that may wait for the worker.
+pub(super) const BURSTS: usize = 16;
+
+/// Packets of files, in the order in which they go into the switch.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    bytes: Vec<u8>,
+    /// The port of each packet, and where it ends in `bytes`.
+    packets: Vec<(u16, usize)>,
+}
+
+impl Burst {
+    /// Port and bytes of each packet.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        let mut start = 0;
+        self.packets.iter().map(move |(port, end)| {
+            let packet = &self.bytes[start..*end];
+            start = *end;
+            (*port, packet)
+        })
+    }
+
+    fn push(&mut self, port: u16, packet: &[u8]) {
+        self.bytes.extend_from_slice(packet);
+        self.packets.push((port, self.bytes.len()));
+    }
+
+    fn is_full(&self) -> bool {
+        self.packets.len() >= BURST || self.bytes.len() >= BURST_BYTES
+    }
+}
 
 /// The file that packets of one port come from.
 #[derive(Debug)]
@@ -25,7 +61,8 @@ pub(super) struct Input {
     counters: Arc<PortCounters>,
     /// `None` for a pipe that is opened later, and at the end.
     reader: Option<PcapReader>,
-    next: Option<FilePacket>,
+    /// The next packet, unless the file has none any more.
+    next: FilePacket,
 }
 
 impl Input {
@@ -51,7 +88,7 @@ impl Input {
             path: path.to_owned(),
             counters: Arc::clone(counters),
             reader,
-            next: None,
+            next: FilePacket::default(),
         })
     }
 
@@ -62,25 +99,22 @@ impl Input {
                 Err(error) => self.fail(&error),
             }
         }
-        self.advance();
+        self.advance(&mut || ());
     }
 
-    /// Reads the next whole packet into `next`.
-    fn advance(&mut self) {
-        self.next = None;
+    /// Reads the next whole packet into `next`; before it has to wait for more
+    /// of a pipe it calls `before_reading`.
+    fn advance(&mut self, before_reading: &mut dyn FnMut()) {
         while let Some(reader) = &mut self.reader {
-            match reader.next() {
-                Ok(Some(packet)) if (packet.bytes.len() as u64) < u64::from(packet.length) => {
+            match reader.next(&mut self.next, &mut *before_reading) {
+                Ok(true) if (self.next.bytes.len() as u64) < u64::from(self.next.length) => {
                     if self.counters.truncated() == 0 {
                         let path = self.path.display();
                         tracing::warn!(%path, "left out a packet that was captured in part only");
                     }
                 }
-                Ok(Some(packet)) => {
-                    self.next = Some(packet);
-                    return;
-                }
-                Ok(None) => self.reader = None,
+                Ok(true) => return,
+                Ok(false) => self.reader = None,
                 Err(error) => self.fail(&error),
             }
         }
@@ -113,24 +147,38 @@ pub(super) fn feed(mut inputs: Vec<Input>, wait: Duration, shared: &Shared, wake
     for input in &mut inputs {
         input.begin();
     }
+    let mut burst = Burst::default();
     while let Some(input) = earliest(&mut inputs) {
-        let Some(packet) = input.next.take() else {
-            return;
-        };
-        input.counters.received(1, packet.bytes.len() as u64);
-        let mut waiting = (input.port, packet.bytes);
-        while let Err(back) = shared.from_files.push(waiting) {
-            waiting = back;
-            if stopped() {
-                return;
-            }
-            wake.signal();
-            std::thread::sleep(FULL_PAUSE);
+        input.counters.received(1, input.next.bytes.len() as u64);
+        burst.push(input.port, &input.next.bytes);
+        if burst.is_full() {
+            hand_over(&mut burst, shared, wake);
         }
-        wake.signal();
-        input.advance();
+        input.advance(&mut || hand_over(&mut burst, shared, wake));
+        if stopped() {
+            return;
+        }
     }
+    hand_over(&mut burst, shared, wake);
     tracing::info!("all packets of the input files have been read");
+}
+
+/// Gives the worker what has been read, as soon as it has room for it, and
+/// leaves the burst empty.
+fn hand_over(burst: &mut Burst, shared: &Shared, wake: &Wake) {
+    if burst.packets.is_empty() {
+        return;
+    }
+    let mut waiting = std::mem::take(burst);
+    while let Err(back) = shared.from_files.push(waiting) {
+        if shared.stop.load(Ordering::Acquire) {
+            return;
+        }
+        waiting = back;
+        wake.signal();
+        std::thread::sleep(FULL_PAUSE);
+    }
+    wake.signal();
 }
 
 /// The input whose next packet has the earliest time; of several the lowest
@@ -138,6 +186,6 @@ pub(super) fn feed(mut inputs: Vec<Input>, wait: Duration, shared: &Shared, wake
 fn earliest(inputs: &mut [Input]) -> Option<&mut Input> {
     inputs
         .iter_mut()
-        .filter(|input| input.next.is_some())
-        .min_by_key(|input| input.next.as_ref().map(|packet| packet.time))
+        .filter(|input| input.reader.is_some())
+        .min_by_key(|input| input.next.time)
 }

@@ -135,7 +135,7 @@ pub enum PcapReadError {
 }
 
 /// A packet of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FilePacket {
     /// Nanoseconds since an origin that is the same for the whole file.
     pub(super) time: u64,
@@ -144,12 +144,23 @@ pub(super) struct FilePacket {
     pub(super) length: u32,
 }
 
+impl FilePacket {
+    fn set(&mut self, time: u64, bytes: &[u8], length: u32) {
+        self.time = time;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.length = length;
+    }
+}
+
 /// Reads packets from a pcap or pcapng file, or a pipe with the like.
 pub(super) struct PcapReader {
     inner: Box<dyn PcapReaderIterator + Send>,
     /// Nanoseconds of a unit of time: of the file, or of each of its
     /// interfaces.
     units: Units,
+    /// Bytes of the reader's buffer, which grows for a record that needs it.
+    capacity: usize,
 }
 
 impl std::fmt::Debug for PcapReader {
@@ -188,34 +199,42 @@ impl PcapReader {
         Ok(Self {
             inner,
             units: Units::Micros,
+            capacity: READ_BUFFER,
         })
     }
 
-    /// The next packet; `None` at the end.
+    /// Reads the next packet into `packet`, whose memory is used again; false
+    /// at the end. `before_reading` is called each time before the file itself
+    /// is read, which a pipe may make a long wait.
     ///
     /// # Errors
     /// What is wrong with the file; there is no going on.
-    pub(super) fn next(&mut self) -> Result<Option<FilePacket>, PcapReadError> {
-        let mut capacity = READ_BUFFER;
+    pub(super) fn next(
+        &mut self,
+        packet: &mut FilePacket,
+        mut before_reading: impl FnMut(),
+    ) -> Result<bool, PcapReadError> {
         loop {
             match self.inner.next() {
                 Ok((size, block)) => {
-                    let packet = self.units.block(&block);
+                    let found = self.units.block(&block, packet);
                     self.inner.consume(size);
-                    if let Some(packet) = packet? {
-                        return Ok(Some(packet));
+                    if found? {
+                        return Ok(true);
                     }
                 }
-                Err(PcapError::Eof) => return Ok(None),
+                Err(PcapError::Eof) => return Ok(false),
                 Err(PcapError::Incomplete(_)) => {
+                    before_reading();
                     self.inner.refill().map_err(|_| damaged())?;
                 }
                 Err(PcapError::BufferTooSmall) => {
-                    capacity *= 2;
-                    if capacity > MAX_RECORD {
+                    self.capacity *= 2;
+                    if self.capacity > MAX_RECORD {
                         return Err(PcapReadError::TooLong);
                     }
-                    self.inner.grow(capacity);
+                    self.inner.grow(self.capacity);
+                    before_reading();
                     self.inner.refill().map_err(|_| damaged())?;
                 }
                 Err(PcapError::UnexpectedEof) => return Err(PcapReadError::Truncated),
@@ -245,13 +264,18 @@ fn damaged() -> PcapReadError {
 }
 
 impl Units {
-    fn block(&mut self, block: &PcapBlockOwned<'_>) -> Result<Option<FilePacket>, PcapReadError> {
+    /// Takes a block of the file in; whether it is a packet.
+    fn block(
+        &mut self,
+        block: &PcapBlockOwned<'_>,
+        packet: &mut FilePacket,
+    ) -> Result<bool, PcapReadError> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 if header.is_nanosecond_precision() {
                     *self = Self::Nanos;
                 }
-                Ok(None)
+                Ok(false)
             }
             PcapBlockOwned::Legacy(record) => {
                 let unit = if matches!(self, Self::Nanos) {
@@ -260,22 +284,20 @@ impl Units {
                     1_000
                 };
                 let below = u64::from(record.ts_usec).saturating_mul(unit);
-                Ok(Some(FilePacket {
-                    time: u64::from(record.ts_sec) * 1_000_000_000 + below,
-                    bytes: record.data.to_vec(),
-                    length: record.origlen,
-                }))
+                let time = u64::from(record.ts_sec) * 1_000_000_000 + below;
+                packet.set(time, record.data, record.origlen);
+                Ok(true)
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => {
                 *self = Self::Interfaces(Vec::new());
-                Ok(None)
+                Ok(false)
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
                 if let Self::Interfaces(units) = self {
                     // 0 means more than 64 bits.
                     units.push(interface.ts_resolution().unwrap_or(0));
                 }
-                Ok(None)
+                Ok(false)
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(record)) => {
                 let unit = match self {
@@ -286,22 +308,20 @@ impl Units {
                 let time = u64::from(record.ts_high) << 32 | u64::from(record.ts_low);
                 let nanos = u128::from(time) * 1_000_000_000 / u128::from(unit);
                 let bytes = record.data.get(..record.caplen as usize);
-                Ok(Some(FilePacket {
-                    time: u64::try_from(nanos).unwrap_or(u64::MAX),
-                    bytes: bytes.ok_or(PcapReadError::Damaged)?.to_vec(),
-                    length: record.origlen,
-                }))
+                packet.set(
+                    u64::try_from(nanos).unwrap_or(u64::MAX),
+                    bytes.ok_or(PcapReadError::Damaged)?,
+                    record.origlen,
+                );
+                Ok(true)
             }
             PcapBlockOwned::NG(Block::SimplePacket(record)) => {
                 let length = record.origlen as usize;
                 let bytes = record.data.get(..length.min(record.data.len()));
-                Ok(Some(FilePacket {
-                    time: 0,
-                    bytes: bytes.unwrap_or_default().to_vec(),
-                    length: record.origlen,
-                }))
+                packet.set(0, bytes.unwrap_or_default(), record.origlen);
+                Ok(true)
             }
-            PcapBlockOwned::NG(_) => Ok(None),
+            PcapBlockOwned::NG(_) => Ok(false),
         }
     }
 }
@@ -312,9 +332,9 @@ mod tests {
 
     fn read_all(bytes: &[u8]) -> Result<Vec<FilePacket>, PcapReadError> {
         let mut reader = PcapReader::new(io::Cursor::new(bytes.to_vec()))?;
-        let mut packets = Vec::new();
-        while let Some(packet) = reader.next()? {
-            packets.push(packet);
+        let (mut packets, mut packet) = (Vec::new(), FilePacket::default());
+        while reader.next(&mut packet, || ())? {
+            packets.push(packet.clone());
         }
         Ok(packets)
     }

@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_queue::ArrayQueue;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
@@ -149,8 +148,8 @@ impl WorkerLoop {
         self.replace_ends();
         let mut packets = 0;
         if self.takes_injected {
-            packets += self.queued(|shared| &shared.injected);
-            packets += self.queued(|shared| &shared.from_files);
+            packets += self.injected();
+            packets += self.read_from_files();
         }
         let Self {
             worker,
@@ -189,8 +188,41 @@ impl WorkerLoop {
         }
     }
 
-    /// One burst from a queue of packets and their ports.
-    fn queued(&mut self, queue: impl Fn(&Shared) -> &ArrayQueue<(u16, Vec<u8>)>) -> usize {
+    /// One burst of what the control side injects.
+    fn injected(&mut self) -> usize {
+        if self.shared.injected.is_empty() {
+            return 0;
+        }
+        self.burst(|shared, process| {
+            let mut packets = 0;
+            while packets < BURST
+                && let Some((port, packet)) = shared.injected.pop()
+            {
+                process(port, &packet);
+                packets += 1;
+            }
+            packets
+        })
+    }
+
+    /// One burst of what comes from files.
+    fn read_from_files(&mut self) -> usize {
+        let Some(read) = self.shared.from_files.pop() else {
+            return 0;
+        };
+        self.burst(|_, process| {
+            let mut packets = 0;
+            for (port, packet) in read.iter() {
+                process(port, packet);
+                packets += 1;
+            }
+            packets
+        })
+    }
+
+    /// Runs `feed` with what processes a packet of a port; returns what `feed`
+    /// does, the number of packets.
+    fn burst(&mut self, feed: impl FnOnce(&Shared, &mut dyn FnMut(u16, &[u8])) -> usize) -> usize {
         let Self {
             worker,
             shared,
@@ -198,20 +230,12 @@ impl WorkerLoop {
             order,
             ..
         } = self;
-        let queue = queue(shared);
-        if queue.is_empty() {
-            return 0;
-        }
         let _gate = shared.gate.read();
         let _turn = turn(order, shared);
         let mut burst = worker.burst(shared.clock.now());
-        let mut packets = 0;
-        while packets < BURST
-            && let Some((port, packet)) = queue.pop()
-        {
-            burst.process(port, &packet, &mut |output| deliver(tx, shared, &output));
-            packets += 1;
-        }
+        let packets = feed(shared, &mut |port, packet| {
+            burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
+        });
         burst.finish(&mut |output| deliver(tx, shared, &output));
         packets
     }

@@ -111,6 +111,30 @@ fn packets_of_all_files_go_in_the_order_of_their_times() {
     assert_eq!(packets(&two), Vec::<Vec<u8>>::new());
 }
 
+/// More packets than the worker gets at once, of two files in turn.
+#[test]
+fn many_packets_keep_their_order() {
+    let folder = Folder::new("many-packets");
+    folder.file("commands.txt", ENTRIES);
+    let numbered: Vec<(u32, Vec<u8>)> = (0..1000_u32)
+        .map(|time| (time, [frame(3, 0), time.to_be_bytes().to_vec()].concat()))
+        .collect();
+    let of = |odd: u32| -> Vec<(u32, &[u8])> {
+        let own = numbered.iter().filter(|(time, _)| time % 2 == odd);
+        own.map(|(time, packet)| (*time, packet.as_slice()))
+            .collect()
+    };
+    folder.file("one_in.pcap", pcap(&of(0)));
+    folder.file("two_in.pcap", pcap(&of(1)));
+    folder.file("three_in.pcap", pcap(&[]));
+    let switch = Running::start(&folder, &["-i", "1@one", "-i", "2@two", "-i", "3@three"]);
+    let record = 16 + numbered[0].1.len();
+    let three = folder.path().join("three_out.pcap");
+    let found = packets(&wait_for_bytes(&three, 24 + 1000 * record));
+    assert!(found.iter().eq(numbered.iter().map(|(_, packet)| packet)));
+    assert!(switch.stop());
+}
+
 /// p4c's driver writes into pipes while the switch runs.
 #[test]
 fn a_pipe_is_read_as_it_is_written() {
