@@ -1,7 +1,7 @@
 //! A running switch with the gateway's pipeline, and raw sockets on its ports.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -60,11 +60,40 @@ impl Rig {
             namespace.add_link(&switch_end(*port), &test_end(*port), mtu)?;
             wires.insert(*port, Wire::open(&test_end(*port))?);
         }
-        let log = log_file(target, name)?;
         let interfaces = ports
             .iter()
             .map(|port| (*port, format!("{kind}{}", switch_end(*port))));
-        let mut process = target.start(interfaces, ADDRESS, &log)?;
+        Self::run(target, name, interfaces, None, wires, namespace)
+    }
+
+    /// As [`start`](Self::start), with ports that are files of a folder,
+    /// [`input_file`] and [`output_file`]. The input files must be there; of a
+    /// pipe the header must already be in it, since bmv2 waits for it.
+    ///
+    /// # Errors
+    /// If anything of it fails, with the switch's last words.
+    pub fn start_on_files(
+        target: Target,
+        name: &str,
+        ports: &[u16],
+        folder: &Path,
+    ) -> Result<Self> {
+        let namespace = Namespace::enter(name)?;
+        let names = ports.iter().map(|port| (*port, switch_end(*port)));
+        let wires = BTreeMap::new();
+        Self::run(target, name, names, Some(folder), wires, namespace)
+    }
+
+    fn run(
+        target: Target,
+        name: &str,
+        ports: impl IntoIterator<Item = (u16, String)>,
+        files: Option<&Path>,
+        wires: BTreeMap<u16, Wire>,
+        namespace: Namespace,
+    ) -> Result<Self> {
+        let log = log_file(target, name)?;
+        let mut process = target.start(ports, files, ADDRESS, &log)?;
         let runtime = Controller::runtime()?;
         let (client, events) = runtime
             .block_on(connect(&mut process))
@@ -130,6 +159,16 @@ impl std::fmt::Debug for Rig {
 /// The interface that the switch opens.
 pub fn switch_end(port: u16) -> String {
     format!("sw{port}")
+}
+
+/// The file that a port's packets come from; see [`Rig::start_on_files`].
+pub fn input_file(port: u16) -> String {
+    format!("{}_in.pcap", switch_end(port))
+}
+
+/// The file that a port's packets go to.
+pub fn output_file(port: u16) -> String {
+    format!("{}_out.pcap", switch_end(port))
 }
 
 /// The interface at the other end of the link.

@@ -71,13 +71,16 @@ impl Target {
         }
     }
 
-    /// Starts it without a pipeline, in this thread's network namespace.
+    /// Starts it without a pipeline, in this thread's network namespace. With
+    /// `files` the ports are not interfaces but files of that folder:
+    /// `NAME_in.pcap` and `NAME_out.pcap`.
     ///
     /// # Errors
     /// If it can't be started.
     pub fn start(
         self,
         ports: impl IntoIterator<Item = (u16, String)>,
+        files: Option<&Path>,
         address: &str,
         log: &Path,
     ) -> Result<Process> {
@@ -89,6 +92,9 @@ impl Target {
         command.args(["--pdeathsig", "KILL"]).arg(&program);
         for (port, interface) in ports {
             command.arg("-i").arg(format!("{port}@{interface}"));
+        }
+        if let Some(folder) = files {
+            command.current_dir(folder).args(["--use-files", "0"]);
         }
         command
             .args(["--no-p4", "--device-id", &DEVICE.to_string(), "--"])

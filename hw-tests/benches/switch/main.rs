@@ -2,18 +2,20 @@
 //!
 //! `cargo bench -p hw-tests --bench switch` prints a table and writes
 //! `target/bench/switch.json`; an argument names the only target to measure,
-//! or a part: `links` or `inserts` of all targets, `memory` for softswitch's
-//! pipeline and `tables` or `lookups` for its tables in memory. `links` takes
-//! one target after it.
+//! or a part: `links`, `files` or `inserts` of all targets, `memory` for
+//! softswitch's pipeline and `tables` or `lookups` for its tables in memory.
+//! `links` and `files` take one target after them.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
-//! namespace. What is measured is the flow-hit path of `gateway.json`: a
+//! namespace and over files. What is measured is the flow-hit path of `gateway.json`: a
 //! client's packets of offloaded sessions, rewritten and forwarded.
 //!
 //! Before anything is timed, frames are compared byte for byte with what must
 //! leave: a switch that forwards fast and wrong is not measured.
 
 mod ask;
+mod climb;
+mod files;
 mod inserts;
 mod links;
 mod lookups;
@@ -27,6 +29,8 @@ use anyhow::{Context, Result};
 use hw_tests::netns;
 use hw_tests::target::Target;
 use serde_json::{Map, Value, json};
+
+use report::{AF_XDP, FILES};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
@@ -42,13 +46,14 @@ fn main() -> Result<()> {
             }
             return Ok(());
         }
-        Some("links") => {
+        Some(part @ ("links" | "files")) => {
             let only = arguments.next();
             let wanted = |target: &Target| only.as_ref().is_none_or(|o| *o == target.to_string());
+            let packets = if part == "links" { links } else { in_files };
             for target in Target::ALL.into_iter().filter(wanted) {
                 match missing(target) {
                     Some(reason) => println!("SKIPPED {target}: {reason}"),
-                    None => println!("{target}: {}", links(target)?),
+                    None => println!("{target}: {}", Value::Object(packets(target)?)),
                 }
             }
             return Ok(());
@@ -105,16 +110,18 @@ fn missing(target: Target) -> Option<String> {
 
 fn measure(target: Target) -> Result<Value> {
     println!("measuring {target} ({})", target.program()?.display());
+    let mut frames = links(target)?;
+    frames.extend(in_files(target)?);
     Ok(json!({
         "program": target.program()?,
-        "frames": links(target)?,
+        "frames": frames,
         "inserts": inserts::measure(target)?,
     }))
 }
 
 /// Packets through ports, by the length of their frames; by AF_XDP too where
 /// the switch and the machine can.
-fn links(target: Target) -> Result<Value> {
+fn links(target: Target) -> Result<Map<String, Value>> {
     let mut lengths = Map::new();
     for length in traffic::LENGTHS {
         lengths.insert(length.to_string(), links::measure(target, "", length)?);
@@ -125,8 +132,16 @@ fn links(target: Target) -> Result<Value> {
                 println!("SKIPPED {target} by AF_XDP: {error:#}");
                 Value::Null
             });
-            lengths.insert(format!("{length}_af_xdp"), measured);
+            lengths.insert(format!("{length}{AF_XDP}"), measured);
         }
     }
-    Ok(Value::Object(lengths))
+    Ok(lengths)
+}
+
+/// Packets through files, by the length of their frames.
+fn in_files(target: Target) -> Result<Map<String, Value>> {
+    traffic::LENGTHS
+        .into_iter()
+        .map(|length| Ok((format!("{length}{FILES}"), files::measure(target, length)?)))
+        .collect()
 }

@@ -9,9 +9,19 @@ use serde_json::{Map, Value, json};
 use crate::traffic;
 
 /// What a length's results by AF_XDP have at the end of their name.
-const AF_XDP: &str = "_af_xdp";
+pub const AF_XDP: &str = "_af_xdp";
+/// And those over files.
+pub const FILES: &str = "_files";
 
-/// One number of the packets over links.
+/// Kinds of ports: the end of the name of softswitch's results, of bmv2's
+/// results they stand beside, and what the table calls them.
+const KINDS: [(&str, &str, &str); 3] = [
+    ("", "", ""),
+    (AF_XDP, "", ", AF_XDP"),
+    (FILES, FILES, ", files"),
+];
+
+/// One number of the packets over one kind of ports.
 struct Measure {
     key: &'static str,
     shown: &'static str,
@@ -67,10 +77,13 @@ pub fn result(memory: Value, tables: Value, targets: Map<String, Value>) -> Valu
     let number = |target: Option<&Value>, path: &str| target?.pointer(path)?.as_f64();
     let mut ratios = Map::new();
     for length in traffic::LENGTHS {
-        for ours_by in ["", AF_XDP] {
+        for (ours_by, theirs_by, _) in KINDS {
             for measure in &LINKS {
                 let mine = number(ours, &format!("/frames/{length}{ours_by}/{}", measure.key));
-                let other = number(theirs, &format!("/frames/{length}/{}", measure.key));
+                let other = number(
+                    theirs,
+                    &format!("/frames/{length}{theirs_by}/{}", measure.key),
+                );
                 let times = match measure.better {
                     Better::More => ratio(mine, other),
                     Better::Less => ratio(other, mine),
@@ -114,7 +127,8 @@ fn conditions() -> Value {
         // Others at work on the machine make every figure worse.
         "load_average_after": file("/proc/loadavg").split_whitespace().next(),
         "links": "veth, both ends in one network namespace, checksum offload off",
-        "generator": "sendmmsg bursts of 32, paced, on the same machine",
+        "files": "pcap, read from a pipe and written to a file in memory",
+        "generator": "bursts of 32, paced, on the same machine; sendmmsg to links",
         "sessions": traffic::SESSIONS,
     })
 }
@@ -145,7 +159,7 @@ pub fn print(result: &Value) {
         println!("{what:<44} {a:>12} {b:>12} {c:>9}");
     };
     line(
-        "over veth",
+        "over veth (and files)",
         "softswitch".into(),
         "bmv2".into(),
         "ratio".into(),
@@ -159,7 +173,7 @@ pub fn print(result: &Value) {
         );
     };
     for length in traffic::LENGTHS {
-        for (ours_by, by) in [("", ""), (AF_XDP, ", AF_XDP")] {
+        for (ours_by, theirs_by, by) in KINDS {
             for Measure {
                 key, shown, digits, ..
             } in LINKS
@@ -167,7 +181,7 @@ pub fn print(result: &Value) {
                 row(
                     format!("{shown}, {length} bytes{by}"),
                     format!("/frames/{length}{ours_by}/{key}"),
-                    format!("/frames/{length}/{key}"),
+                    format!("/frames/{length}{theirs_by}/{key}"),
                     digits,
                     format!("{key}_times_better_{length}{ours_by}"),
                 );

@@ -1,10 +1,11 @@
 //! The sessions of the benchmark and their packets.
 
 use anyhow::Result;
+use hw_tests::controller::Controller;
 use hw_tests::frame::{self, ACK, Ip, SYN};
 use hw_tests::scene::{
-    CLIENT, CLIENT_MAC, LIP, SERVER, SERVER_MAC, SERVERS, Session, UPLINK, VIP, WEB, WEB_SERVER,
-    port_mac,
+    self, CLIENT, CLIENT_MAC, LIP, SERVER, SERVER_MAC, SERVERS, Session, UPLINK, VIP, WEB,
+    WEB_SERVER, port_mac,
 };
 
 /// Lengths of frames in bytes, from the Ethernet header on.
@@ -28,6 +29,15 @@ pub fn session(number: u16) -> Session {
 
 /// Bytes of Ethernet header.
 const ETHERNET: usize = 14;
+
+/// Gives a switch the scene and all sessions.
+pub fn install(controller: &Controller) -> Result<()> {
+    controller.insert(&scene::configuration())?;
+    let entries: Vec<_> = (0..SESSIONS)
+        .flat_map(|at| session(at).entries(0))
+        .collect();
+    controller.insert(&entries)
+}
 
 fn request(session: &Session, length: usize) -> Result<Ip> {
     Ip::tcp((CLIENT, session.client_port), (VIP, 80), ACK).total(length - ETHERNET)
