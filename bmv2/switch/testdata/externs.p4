@@ -25,6 +25,7 @@ const bit<8> OP_ASSERT = 17;
 const bit<8> OP_WIDE_REGISTER = 18;
 const bit<8> OP_DIRECT_METER = 19;
 const bit<8> OP_DROP_BY_COPY = 20;
+const bit<8> OP_WIDE_METER = 21;
 
 header cmd_t {
     bit<8>  op;
@@ -65,6 +66,7 @@ struct metadata_t {
     @field_list(1) bit<8> kept;
     bit<8> lost;
     bit<2> colour;
+    bit<200> wide_colour;
     bool   bad_sum;
 }
 
@@ -113,6 +115,7 @@ control In(inout headers_t hdr, inout metadata_t meta,
     register<bit<100>, bit<8>>(2) wide_cells;
     meter<bit<8>>(4, MeterType.packets) limits;
     direct_meter<bit<2>>(MeterType.bytes) flow_limit;
+    direct_meter<bit<200>>(MeterType.packets) wide_limit;
     direct_counter(CounterType.packets) flow_counter;
     action_selector(HashAlgorithm.crc16, 64, 16) members;
 
@@ -146,6 +149,14 @@ control In(inout headers_t hdr, inout metadata_t meta,
         actions = { colour_it; NoAction; }
         default_action = NoAction();
         meters = flow_limit;
+        size = 16;
+    }
+    action colour_widely() { wide_limit.read(meta.wide_colour); }
+    table metered_widely {
+        key = { hdr.cmd.arg : exact; }
+        actions = { colour_widely; NoAction; }
+        default_action = NoAction();
+        meters = wide_limit;
         size = 16;
     }
 
@@ -202,6 +213,13 @@ control In(inout headers_t hdr, inout metadata_t meta,
         } else if (op == OP_DIRECT_METER) {
             metered.apply();
             hdr.cmd.value = (bit<16>) meta.colour;
+        } else if (op == OP_WIDE_METER) {
+            meta.wide_colour = ~200w0;
+            metered_widely.apply();
+            hdr.cmd.value = (bit<16>) meta.wide_colour;
+            if (meta.wide_colour >> 16 != 0) {
+                hdr.cmd.value = 0xbad;
+            }
         } else if (op == OP_HASH) {
             hash(hdr.cmd.value, HashAlgorithm.crc16, 16w100,
                  { hdr.cmd.op, hdr.cmd.arg, hdr.cmd.value }, 16w1000);

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 
 use super::changes::hex;
 use super::{Env, State, calc};
-use crate::ir::bits::Loc;
+use crate::ir::DirectMeter;
 use crate::ir::code::{Code, KeyPart, Pc, Targets};
+use crate::ir::expr::write_field;
 use crate::program::{Program, TableId, Unit};
 use crate::tables::key::gather;
 use crate::tables::profile::Profile;
@@ -73,13 +74,10 @@ pub(super) fn apply<T: Tracer>(
     }
     if let Some(slot) = slot {
         let (kind, value, words) = t.hit(slot, u64::from(st.ingress_length), env.now);
-        if let (Some((meter, result)), Some(cell)) = (ir.meter, t.meter(slot)) {
-            let unit = env
-                .meters
-                .get(meter as usize)
-                .map_or(Unit::Packets, |m| m.unit);
-            let colour = cell.execute(unit, u64::from(st.ingress_length), env.now);
-            st.set(result, colour);
+        if let (Some(meter), Some(cell)) = (&ir.meter, t.meter(slot)) {
+            let bytes = u64::from(st.ingress_length);
+            let colour = cell.execute(unit_of(env, meter), bytes, env.now);
+            set_colour(st, meter, colour);
         }
         let action = if kind == Kind::Call {
             let n = env.ir.actions.get(value as usize).map_or(0, |a| a.words);
@@ -95,7 +93,7 @@ pub(super) fn apply<T: Tracer>(
         }
     }
     if slot.is_none() {
-        missed(env, st, index, t, ir.meter);
+        missed(env, st, index, t, ir.meter.as_ref());
     }
     let Some(d) = &t.default else {
         return (None, targets.miss.unwrap_or(targets.base_default));
@@ -116,19 +114,33 @@ pub(super) fn apply<T: Tracer>(
 /// What the default entry's direct resources make of a packet that nothing else
 /// matched. Out of line: where packets are many they match.
 #[inline(never)]
-fn missed(env: &Env<'_>, st: &mut State, index: usize, t: &Table, meter: Option<(u32, Loc)>) {
+fn missed(env: &Env<'_>, st: &mut State, index: usize, t: &Table, meter: Option<&DirectMeter>) {
     let bytes = u64::from(st.ingress_length);
     if t.is_counted() {
         env.pending.miss(index, bytes);
     }
-    if let Some((meter, result)) = meter {
-        let unit = env
-            .meters
-            .get(meter as usize)
-            .map_or(Unit::Packets, |m| m.unit);
-        if let Some(colour) = t.miss_meter().execute_if_set(unit, bytes, env.now) {
-            st.set(result, colour);
-        }
+    if let Some(meter) = meter
+        && let Some(colour) = t
+            .miss_meter()
+            .execute_if_set(unit_of(env, meter), bytes, env.now)
+    {
+        set_colour(st, meter, colour);
+    }
+}
+
+/// What a table's meter counts.
+#[inline]
+fn unit_of(env: &Env<'_>, meter: &DirectMeter) -> Unit {
+    let meter = env.meters.get(meter.id as usize);
+    meter.map_or(Unit::Packets, |m| m.unit)
+}
+
+/// Writes what a table's meter makes of a packet to where the program wants it.
+#[inline]
+fn set_colour(st: &mut State, meter: &DirectMeter, colour: u64) {
+    match meter.loc {
+        Some(loc) => st.set(loc, colour),
+        None => write_field(st, meter.result, colour.into()),
     }
 }
 

@@ -337,9 +337,19 @@ pub(crate) struct Table {
     pub(crate) miss: Option<NodeId>,
     pub(crate) base_default_next: NodeId,
     pub(crate) counted: bool,
-    pub(crate) meter: Option<(u32, Loc)>,
+    pub(crate) meter: Option<DirectMeter>,
     pub(crate) timed: bool,
     pub(crate) profile: Option<u32>,
+}
+
+/// A table's meter and where the colour goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectMeter {
+    /// Its position among all meters.
+    pub(crate) id: u32,
+    pub(crate) result: Field,
+    /// The result field as one load; `None` if it needs more.
+    pub(crate) loc: Option<Loc>,
 }
 
 /// An action's body and how its parameters are packed into words.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::Builder;
 use super::calc::calculation;
 use super::expr::Scope;
 use super::symbols::{invalid, limit, unsupported};
-use super::{Builder, Direct};
 use crate::ir::{self, END, Node, NodeId};
 use crate::load::{self, Pipeline};
 use crate::program::{ActionId, LoadError, ProfileId, ProfileInfo, TableId, TableInfo};
@@ -243,7 +243,7 @@ impl Builder<'_, '_> {
         let meter = match t.direct_meters.as_deref() {
             None => None,
             Some(name) => match self.direct_meters.get(name) {
-                Some(Direct { id, result }) => Some((*id, *result)),
+                Some(meter) => Some(*meter),
                 None => return invalid(place, format!("there is no direct meter {name:?}")),
             },
         };
@@ -269,7 +269,7 @@ impl Builder<'_, '_> {
             const_default_params: fixed,
             support_timeout: t.support_timeout,
             direct_counter: None,
-            direct_meter: meter.map(|(m, _)| crate::program::MeterId(m)),
+            direct_meter: meter.map(|m| crate::program::MeterId(m.id)),
             profile,
         };
         let node = match (&info, default) {

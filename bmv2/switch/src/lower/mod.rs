@@ -15,8 +15,9 @@ mod typed;
 
 use std::collections::HashMap;
 
-use crate::ir::bits::Loc;
-use crate::ir::{self, Checksum, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire};
+use crate::ir::{
+    self, Checksum, DirectMeter, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire,
+};
 use crate::load::{Document, Operand};
 use crate::meters::Meter;
 use crate::program::{
@@ -39,19 +40,13 @@ const COUNTER_BYTES: u64 = 16;
 /// What a meter's cell takes, in bytes.
 const METER_BYTES: u64 = size_of::<Meter>() as u64;
 
-/// A direct meter and the field that gets its colour.
-struct Direct {
-    id: u32,
-    result: Loc,
-}
-
 /// What tables and pipelines are collected in.
 struct Builder<'a, 'b> {
     doc: &'a Document,
     symbols: &'a Symbols,
     action_infos: &'b [ActionInfo],
     action_by_id: HashMap<u32, u32>,
-    direct_meters: HashMap<String, Direct>,
+    direct_meters: HashMap<String, DirectMeter>,
     profile_by_name: HashMap<String, ProfileId>,
     nodes: Vec<Node>,
     node_names: Vec<String>,
@@ -300,7 +295,7 @@ fn bind_counters(direct: &DirectCounters, tables: &mut [TableInfo], counters: &m
 fn meters(
     doc: &Document,
     symbols: &mut Symbols,
-) -> Result<(Vec<MeterInfo>, HashMap<String, Direct>), LoadError> {
+) -> Result<(Vec<MeterInfo>, HashMap<String, DirectMeter>), LoadError> {
     let (mut infos, mut direct, mut total) = (Vec::new(), HashMap::new(), 0);
     for m in &doc.meter_arrays {
         let place = format!("meter {:?}", m.name);
@@ -317,11 +312,12 @@ fn meters(
             let Some((header, field)) = &m.result_target else {
                 return invalid(place, "it is direct but names no result field");
             };
-            let f = symbols.field(&place, header, field)?;
-            let Some(result) = f.loc().filter(|_| f.kind == FieldKind::Plain) else {
+            let result = symbols.field(&place, header, field)?;
+            if result.kind != FieldKind::Plain {
                 return unsupported(place, "a result field of this kind");
-            };
-            direct.insert(m.name.clone(), Direct { id, result });
+            }
+            let loc = result.loc();
+            direct.insert(m.name.clone(), DirectMeter { id, result, loc });
         } else {
             cells(&place, &mut total, m.size, METER_BYTES)?;
             symbols.meters.insert(m.name.clone(), id);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use softswitch::{
-    ActionCall, ColourCounts, CounterTarget, CounterValue, Digest, EntryAction, FieldMatch, Group,
-    GroupMember, Member, MeterConfig, MeterTarget, MulticastGroup, Program, Selection, Switch,
-    SwitchConfig, TableError, TableOp, Timestamp, Value,
+    ActionCall, CounterTarget, CounterValue, Digest, EntryAction, FieldMatch, Group, GroupMember,
+    Member, MulticastGroup, Program, Selection, Switch, SwitchConfig, TableError, TableOp,
+    Timestamp, Value,
 };
 
 use crate::build::{Out, bytes, call, entry, exact, run, table, value};
@@ -160,139 +160,6 @@ fn registers_remember_between_packets() {
         cell[0].as_slice(),
         bytes("01 2222 3333 4444 5555 6666 7777")
     );
-}
-
-#[test]
-fn meters_colour_packets() {
-    let s = switch();
-    let mut w = s.worker();
-    let mut colour = |op, arg, us| match run(&mut w, 3, &ask(op, arg, 9), us).as_slice() {
-        [Out::Sent(1, p)] => u16::from_be_bytes([p[2], p[3]]),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(colour(9, 1, 0), 0, "an unconfigured meter is green");
-    let program = s.program().unwrap();
-    let meter = program.meter_by_name("In.limits").unwrap();
-    let config = MeterConfig {
-        cir: 1_000,
-        cburst: 1,
-        pir: 1_000,
-        pburst: 2,
-        eburst: None,
-    };
-    let target = MeterTarget::Indexed {
-        meter,
-        index: Some(1),
-    };
-    let op = TableOp::ConfigureMeter {
-        target: target.clone(),
-        config: Some(config),
-    };
-    assert_eq!(s.apply(Timestamp::default(), &[op]), [Ok(())]);
-    assert_eq!(s.read_meter(&target), Ok(vec![Some(config)]));
-    assert_eq!(
-        [colour(9, 1, 0), colour(9, 1, 0), colour(9, 1, 0)],
-        [0, 1, 2]
-    );
-    assert_eq!(colour(9, 0, 0), 0, "another cell is not affected");
-    assert_eq!(
-        colour(9, 1, 1_000),
-        0,
-        "after a millisecond there is a token"
-    );
-
-    // A direct meter in bytes: a packet has 14.
-    let id = table(&program, "metered");
-    let e = entry(vec![exact(4)], 0, call(&program, id, "colour_it", &[]));
-    let key = e.key.clone();
-    let config = MeterConfig {
-        cir: 1,
-        cburst: 14,
-        pir: 1,
-        pburst: 28,
-        eburst: None,
-    };
-    let ops = [
-        TableOp::Insert {
-            table: id,
-            entry: e,
-        },
-        TableOp::ConfigureMeter {
-            target: MeterTarget::Direct {
-                table: id,
-                key: key.clone(),
-            },
-            config: Some(config),
-        },
-    ];
-    assert_eq!(s.apply(Timestamp::default(), &ops), [Ok(()), Ok(())]);
-    assert_eq!(
-        [
-            colour(19, 4, 2_000),
-            colour(19, 4, 2_000),
-            colour(19, 4, 2_000)
-        ],
-        [0, 1, 2]
-    );
-    assert_eq!(
-        s.get_entry(id, &key, Timestamp::default()).unwrap().meter,
-        Some(config)
-    );
-    let bad = MeterConfig {
-        cir: 2,
-        ..MeterConfig::default()
-    };
-    let op = TableOp::ConfigureMeter {
-        target,
-        config: Some(bad),
-    };
-    assert!(matches!(
-        s.apply(Timestamp::default(), &[op])[0],
-        Err(TableError::Invalid { .. })
-    ));
-}
-
-/// A table's direct meter colours misses too once its default entry has rates;
-/// before, the colour stays what it was, as in bmv2.
-#[test]
-fn a_default_entry_colours_packets_that_miss() {
-    let s = switch();
-    let mut w = s.worker();
-    let mut colour = |us| match run(&mut w, 3, &ask(19, 7, 9), us).as_slice() {
-        [Out::Sent(1, p)] => u16::from_be_bytes([p[2], p[3]]),
-        other => panic!("{other:?}"),
-    };
-    let program = s.program().unwrap();
-    let id = table(&program, "metered");
-    let target = MeterTarget::Default { table: id };
-    let none = s.default_entry(id).unwrap();
-    assert!(none.is_initial && none.meter.is_none());
-    assert_eq!(none.colours, Some(ColourCounts::default()));
-    assert_eq!(colour(0), 0);
-    assert_eq!(s.read_colours(&target), Ok(vec![ColourCounts::default()]));
-    // A packet has 14 bytes.
-    let config = MeterConfig {
-        cir: 0,
-        cburst: 14,
-        pir: 0,
-        pburst: 28,
-        eburst: None,
-    };
-    let op = TableOp::ConfigureMeter {
-        target: target.clone(),
-        config: Some(config),
-    };
-    assert_eq!(s.apply(Timestamp::default(), &[op]), [Ok(())]);
-    assert_eq!([colour(1), colour(2), colour(3)], [0, 1, 2]);
-    assert_eq!(s.default_entry(id).unwrap().meter, Some(config));
-    // An entry has a meter of its own.
-    let e = entry(vec![exact(7)], 0, call(&program, id, "colour_it", &[]));
-    let op = TableOp::Insert {
-        table: id,
-        entry: e,
-    };
-    assert_eq!(s.apply(Timestamp::default(), &[op]), [Ok(())]);
-    assert_eq!(colour(4), 0);
 }
 
 #[test]

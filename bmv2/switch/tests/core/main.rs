@@ -13,6 +13,7 @@ mod gateway;
 mod gateway_path;
 mod loading;
 mod lookup;
+mod meters;
 mod queues;
 mod small;
 mod tables;
