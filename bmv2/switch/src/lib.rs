@@ -101,8 +101,8 @@ pub use program::{
     TableId,
 };
 pub use switch::{
-    BatchError, CloneSession, Digest, DropReason, IdleNotice, MulticastGroup, Output, Replica,
-    Switch, SwitchConfig, SwitchStats, Timestamp,
+    BatchError, CloneSession, Digest, DigestValue, DropReason, IdleNotice, MulticastGroup, Output,
+    Replica, Switch, SwitchConfig, SwitchStats, Timestamp,
 };
 pub use trace::TraceEvent;
 pub use worker::{Burst, Worker};

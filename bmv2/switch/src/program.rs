@@ -203,7 +203,7 @@ pub struct DigestInfo {
     pub name: String,
     /// The id in the JSON (from 1).
     pub json_id: u32,
-    /// Widths of the values in bits.
+    /// Widths of the values in bits; of a varbit the greatest.
     pub widths: Vec<u32>,
 }
 

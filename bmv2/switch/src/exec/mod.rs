@@ -4,14 +4,17 @@ mod action;
 mod calc;
 mod changes;
 mod deparser;
+mod learn;
 mod parser;
 pub(crate) mod pipeline;
 mod table;
 
 use std::cell::Cell;
 
+use smallvec::SmallVec;
+
 use crate::counters::{CounterArray, Pending};
-use crate::ir::bits::{Loc, store_word, store64};
+use crate::ir::bits::{Loc, copy_bits, store_word, store64};
 use crate::ir::expr::View;
 use crate::ir::{Field, FieldKind, HeaderId, Ir, StackId};
 use crate::meters::MeterArray;
@@ -19,6 +22,8 @@ use crate::registers::Registers;
 use crate::switch::{DropReason, Timestamp};
 use crate::tables::Tables;
 use crate::trace::Tracer;
+
+pub(crate) use learn::learn;
 
 /// What a packet runs against.
 #[derive(Clone, Copy)]
@@ -157,7 +162,7 @@ impl State {
 
     fn copy_field(&mut self, f: Field, from: &Self) {
         let (bit, width) = (f.bit as usize, f.width as usize);
-        crate::ir::bits::copy_bits(&mut self.image, bit, &from.image, bit, width);
+        copy_bits(&mut self.image, bit, &from.image, bit, width);
     }
 
     /// Whether a header is valid.
@@ -234,6 +239,16 @@ impl State {
             self.image.get(from..from + len as usize)
         });
         span.unwrap_or(&[])
+    }
+
+    /// A header's varbit as a big-endian number, in as many bytes as its length
+    /// needs.
+    pub(crate) fn varbit_number(&self, ir: &Ir, h: HeaderId) -> SmallVec<[u8; 64]> {
+        let len = self.varbit_len(h) as usize;
+        let mut number: SmallVec<[u8; 64]> = SmallVec::from_elem(0, len.div_ceil(8));
+        let padding = number.len() * 8 - len;
+        copy_bits(&mut number, padding, self.varbit_bytes(ir, h), 0, len);
+        number
     }
 
     /// Bytes that a header takes on the wire.

@@ -421,15 +421,9 @@ fn list_fields<'a>(
     elements: impl Iterator<Item = &'a Operand>,
 ) -> Result<Vec<ir::Field>, LoadError> {
     elements
-        .map(|o| {
-            if o.kind != "field" {
-                return unsupported(place, format!("an element of type {:?}", o.kind));
-            }
-            let f = symbols.field_pair(place, &o.value)?;
-            if f.kind == FieldKind::Varbit {
-                return unsupported(place, "a varbit in a list");
-            }
-            Ok(f)
+        .map(|o| match o.kind.as_str() {
+            "field" => symbols.field_pair(place, &o.value),
+            other => unsupported(place, format!("an element of type {other:?}")),
         })
         .collect()
 }
@@ -440,10 +434,12 @@ fn field_lists(doc: &Document, symbols: &Symbols) -> Result<Vec<FieldList>, Load
         .map(|l| {
             // Of a constant, nothing is copied.
             let fields = l.elements.iter().filter(|o| o.kind != "hexstr");
-            Ok(FieldList {
-                id: l.id,
-                fields: list_fields(symbols, &format!("field list {}", l.id), fields)?,
-            })
+            let place = format!("field list {}", l.id);
+            let fields = list_fields(symbols, &place, fields)?;
+            if fields.iter().any(|f| f.kind == FieldKind::Varbit) {
+                return unsupported(place, "a varbit in a list");
+            }
+            Ok(FieldList { id: l.id, fields })
         })
         .collect()
 }

@@ -7,16 +7,55 @@ use p4runtime_proto::p4::config::v1::{
     p4_data_type_spec::TypeSpec, p4_new_type_spec::Representation,
     p4_new_type_translation::SdnType,
 };
-use p4runtime_proto::p4::v1::{P4Data, P4Header, P4StructLike, p4_data::Data};
+use p4runtime_proto::p4::v1::{P4Data, P4Header, P4StructLike, P4Varbit, p4_data::Data};
 
 use super::fault::{Fault, Outcome};
 use super::translation::Form;
-use crate::Value;
+use crate::{DigestValue, Value};
 
 /// Deepest nesting and most values that are accepted from P4Info, whose types
 /// may refer to each other in circles.
 const MAX_DEPTH: u32 = 16;
 const MAX_LEAVES: usize = 4096;
+
+/// A value of the data plane.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaf<'v> {
+    /// A big-endian number.
+    bytes: &'v [u8],
+    /// Its length, which tells something only of a varbit.
+    bits: u32,
+    /// Whether the header is valid that it is a field of.
+    valid: bool,
+}
+
+impl Leaf<'_> {
+    /// What stands in for a value that is missing.
+    const ZERO: Self = Self {
+        bytes: &[],
+        bits: 0,
+        valid: true,
+    };
+}
+
+impl<'v> From<&'v DigestValue> for Leaf<'v> {
+    fn from(value: &'v DigestValue) -> Self {
+        Self {
+            bytes: &value.number,
+            bits: value.bits,
+            valid: value.valid,
+        }
+    }
+}
+
+impl<'v> From<&'v Value> for Leaf<'v> {
+    fn from(value: &'v Value) -> Self {
+        Self {
+            bytes: value,
+            ..Self::ZERO
+        }
+    }
+}
 
 /// A type as far as the data plane can hold values of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +67,8 @@ pub(super) enum DataType {
     /// A number that the controller has as a string.
     Text,
     Signed(u32),
+    /// A number of as many bits as each value says.
+    Varbit,
     Bool,
     SerializableEnum(u32),
     /// An enum without underlying type: the names of its values.
@@ -59,6 +100,7 @@ impl DataType {
             | Self::Translated(_)
             | Self::Text
             | Self::Signed(_)
+            | Self::Varbit
             | Self::Bool
             | Self::SerializableEnum(_)
             | Self::Enum(_)
@@ -75,7 +117,7 @@ impl DataType {
             Self::Bits(width) | Self::Signed(width) | Self::SerializableEnum(width) => {
                 vec![Some(*width)]
             }
-            Self::Translated(_) | Self::Text => vec![None],
+            Self::Translated(_) | Self::Text | Self::Varbit => vec![None],
             Self::Bool => vec![Some(1)],
             // The compiler numbers them with 32 bits.
             Self::Enum(_) | Self::Error(_) => vec![Some(32)],
@@ -101,28 +143,27 @@ impl DataType {
 
     /// The message for values of the data plane; they are taken from the front
     /// of `values`, missing ones are zero.
-    pub(super) fn encode<'v>(&self, values: &mut impl Iterator<Item = &'v Value>) -> P4Data {
-        let mut bytes = || values.next().map(|v| v.as_slice()).unwrap_or_default();
+    pub(super) fn encode<'v>(&self, values: &mut impl Iterator<Item = Leaf<'v>>) -> P4Data {
+        let mut next = || values.next().unwrap_or(Leaf::ZERO);
+        let mut bytes = || next().bytes;
         let data = match self {
             Self::Bits(_) | Self::Translated(_) => Data::Bitstring(bytestring::canonical(bytes())),
             Self::Text => Data::Bitstring(Form::Text.encode(bytes())),
             Self::Signed(width) => Data::Bitstring(encode_signed(bytes(), *width)),
+            Self::Varbit => {
+                let Leaf { bytes, bits, .. } = next();
+                Data::Varbit(P4Varbit {
+                    bitstring: bytes.to_vec(),
+                    bitwidth: i32::try_from(bits).unwrap_or(i32::MAX),
+                })
+            }
             Self::Bool => Data::Bool(bytes().iter().any(|b| *b != 0)),
             Self::SerializableEnum(_) => Data::EnumValue(bytestring::canonical(bytes())),
             Self::Enum(names) => Data::Enum(name_of(names, bytes())),
             Self::Error(names) => Data::Error(name_of(names, bytes())),
             Self::Struct(members) => Data::Struct(struct_like(members, values)),
             Self::Tuple(members) => Data::Tuple(struct_like(members, values)),
-            Self::Header(members) => Data::Header(P4Header {
-                is_valid: true,
-                bitstrings: members
-                    .iter()
-                    .map(|member| match member.encode(values).data {
-                        Some(Data::Bitstring(bytes) | Data::EnumValue(bytes)) => bytes,
-                        _ => vec![0],
-                    })
-                    .collect(),
-            }),
+            Self::Header(members) => Data::Header(header(members, values)),
         };
         P4Data { data: Some(data) }
     }
@@ -181,15 +222,33 @@ fn number_of(names: &[String], name: &str) -> Outcome<Value> {
     Ok(Value::from_slice(&number.to_be_bytes()))
 }
 
+/// A header; one that is not valid has no fields.
+fn header<'v>(members: &[DataType], values: &mut impl Iterator<Item = Leaf<'v>>) -> P4Header {
+    let fields: Vec<Leaf<'v>> = values.take(members.len()).collect();
+    if !fields.iter().all(|field| field.valid) {
+        return P4Header::default();
+    }
+    let mut fields = fields.into_iter();
+    let bitstring = |member: &DataType| match member.encode(&mut fields).data {
+        Some(Data::Bitstring(bytes) | Data::EnumValue(bytes)) => bytes,
+        Some(Data::Varbit(varbit)) => varbit.bitstring,
+        _ => vec![0],
+    };
+    P4Header {
+        is_valid: true,
+        bitstrings: members.iter().map(bitstring).collect(),
+    }
+}
+
 fn struct_like<'v>(
     members: &[DataType],
-    values: &mut impl Iterator<Item = &'v Value>,
+    values: &mut impl Iterator<Item = Leaf<'v>>,
 ) -> P4StructLike {
     let mut list = Vec::with_capacity(members.len());
     for member in members {
         // Through a trait object: the type of the iterator must not grow with
         // each level.
-        let mut values: &mut dyn Iterator<Item = &'v Value> = values;
+        let mut values: &mut dyn Iterator<Item = Leaf<'v>> = values;
         list.push(member.encode(&mut values));
     }
     P4StructLike { members: list }
@@ -308,9 +367,7 @@ impl Reader<'_> {
         match &spec.type_spec {
             Some(bitstring::TypeSpec::Bit(bit)) => Ok(DataType::Bits(width_of(bit.bitwidth)?)),
             Some(bitstring::TypeSpec::Int(int)) => Ok(DataType::Signed(width_of(int.bitwidth)?)),
-            Some(bitstring::TypeSpec::Varbit(_)) => {
-                Err("values of type varbit are not supported".into())
-            }
+            Some(bitstring::TypeSpec::Varbit(_)) => Ok(DataType::Varbit),
             None => Err("its type_spec is missing".into()),
         }
     }
@@ -385,7 +442,8 @@ mod tests {
             Value::from_slice(&[0, 0, 0, 0, 1, 2]),
             Value::from_slice(&[0, 3]),
         ];
-        let Some(Data::Struct(encoded)) = data.encode(&mut values.iter()).data else {
+        let Some(Data::Struct(encoded)) = data.encode(&mut values.iter().map(Leaf::from)).data
+        else {
             panic!("not a struct");
         };
         let strings: Vec<_> = encoded.members.into_iter().map(|m| m.data).collect();
@@ -409,7 +467,7 @@ mod tests {
         let data = DataType::new(Some(&spec), None).unwrap();
         // -739, the specification's example: 0xd1d in 12 bits.
         let value = Value::from_slice(&[0x0d, 0x1d]);
-        let encoded = data.encode(&mut [value.clone()].iter());
+        let encoded = data.encode(&mut std::iter::once(Leaf::from(&value)));
         assert_eq!(encoded.data, Some(Data::Bitstring(vec![0xfd, 0x1d])));
         assert_eq!(data.decode(&encoded).unwrap(), value);
     }
@@ -420,7 +478,7 @@ mod tests {
         let encode = |value: &[u8]| {
             let value = Value::from_slice(value);
             DataType::Enum(names.clone())
-                .encode(&mut [value].iter())
+                .encode(&mut std::iter::once(Leaf::from(&value)))
                 .data
         };
         assert_eq!(encode(&[0, 0, 0, 1]), Some(Data::Enum("Other".into())));

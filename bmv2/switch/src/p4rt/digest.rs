@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use p4runtime_proto::p4::v1::digest_entry::Config;
 
-use crate::{Timestamp, Value};
+use crate::{DigestValue, Timestamp};
 
 /// List length when the controller leaves it to the server.
 const DEFAULT_LIST_SIZE: usize = 1024;
@@ -17,7 +17,7 @@ const MAX_LIST_SIZE: usize = 16_384;
 const MAX_CACHED: usize = 65_536;
 
 /// The values of one digest message.
-pub(super) type Message = Vec<Value>;
+pub(super) type Message = Vec<DigestValue>;
 
 /// A list that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,11 +148,20 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Value;
 
     const D: u32 = 7;
 
     fn message(value: u8) -> Message {
-        vec![Value::from_slice(&[value])]
+        number(&[value])
+    }
+
+    fn number(bytes: &[u8]) -> Message {
+        vec![DigestValue {
+            number: Value::from_slice(bytes),
+            bits: 8 * u32::try_from(bytes.len()).unwrap(),
+            valid: true,
+        }]
     }
 
     fn at(ms: u64) -> Timestamp {
@@ -191,7 +200,7 @@ mod tests {
     fn a_controller_that_never_acknowledges_costs_bounded_memory() {
         let mut d = Digests::default();
         let c = config(i64::MAX / 1_000_000, i32::MAX, i64::MAX / 1_000_000);
-        let message = |n: u32| vec![Value::from_slice(&n.to_be_bytes())];
+        let message = |n: u32| number(&n.to_be_bytes());
         let lists = (0..200_000)
             .filter_map(|n| d.push(D, &c, message(n), at(0)))
             .map(|list| list.messages.len());

@@ -131,7 +131,7 @@ fn encode_list(target: &super::target::Target, list: List) -> Option<p4::DigestL
         data: list
             .messages
             .iter()
-            .map(|values| data.encode(&mut values.iter()))
+            .map(|values| data.encode(&mut values.iter().map(Into::into)))
             .collect(),
         timestamp: Clock::unix_nanos(),
     })

@@ -224,7 +224,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             };
             let values = self.target.switch.read_register(bound.core, index)?;
             for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
-                let data = data.encode(&mut std::iter::once(&value));
+                let data = data.encode(&mut std::iter::once((&value).into()));
                 self.answers
                     .entity(Entity::RegisterEntry(p4::RegisterEntry {
                         register_id: id,

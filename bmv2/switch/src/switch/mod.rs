@@ -26,8 +26,8 @@ use pipeline::Checked;
 pub(crate) use pipeline::Pipeline;
 use port_state::PortsDown;
 pub use types::{
-    CloneSession, Digest, DropReason, IdleNotice, MAX_PACKET, MulticastGroup, Output, Replica,
-    SwitchConfig, SwitchStats, Timestamp,
+    CloneSession, Digest, DigestValue, DropReason, IdleNotice, MAX_PACKET, MulticastGroup, Output,
+    Replica, SwitchConfig, SwitchStats, Timestamp,
 };
 
 /// Operations that are prepared at a time.

@@ -215,10 +215,21 @@ pub struct CloneSession {
 pub struct Digest {
     /// Which digest.
     pub digest: DigestId,
-    /// Its values, each as long as its width rounded up to bytes.
-    pub values: Vec<Value>,
+    /// Its values, in the order of the call.
+    pub values: Vec<DigestValue>,
     /// When.
     pub at: Timestamp,
+}
+
+/// One value of a digest message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DigestValue {
+    /// A big-endian number of `bits` bits, in as many bytes as they need.
+    pub number: Value,
+    /// The width of its type; of a varbit the length that it has.
+    pub bits: u32,
+    /// Whether the header that it is a field of is valid; true for metadata.
+    pub valid: bool,
 }
 
 /// An entry that had no hit for its idle timeout.

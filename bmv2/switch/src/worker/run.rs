@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::Work;
-use crate::exec::{Env, State, deparse, parse, pipeline};
+use crate::exec::{Env, State, deparse, learn, parse, pipeline};
 use crate::ir::bits::load64;
 use crate::switch::{Digest, DropReason, Output, Pipeline};
-use crate::tables::key::{bytes_to_limbs, limbs_to_bytes};
 use crate::trace::{TraceEvent, Tracer};
 
 /// v1model's `instance_type`.
@@ -194,20 +193,9 @@ impl Run<'_, '_, '_> {
         let Some(index) = infos.iter().position(|d| d.json_id == id) else {
             return;
         };
-        let fields = self
-            .env
-            .ir
-            .digests
-            .get(index)
-            .map_or(&[][..], Vec::as_slice);
-        let values = fields
-            .iter()
-            .map(|f| {
-                let n = crate::ir::expr::wrap(crate::ir::expr::read_field(st, *f), f.width, false);
-                let limbs = bytes_to_limbs(&n.to_bytes_be().1, f.width.div_ceil(64) as usize);
-                limbs_to_bytes(&limbs, f.width)
-            })
-            .collect();
+        let ir = self.env.ir;
+        let fields = ir.digests.get(index).map_or(&[][..], Vec::as_slice);
+        let values = fields.iter().map(|f| learn(ir, st, *f)).collect();
         tr.event(|| TraceEvent::Digest {
             name: infos
                 .get(index)

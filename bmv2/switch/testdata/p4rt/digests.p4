@@ -16,7 +16,13 @@ header ethernet_t {
     bit<48> src;
     bit<16> type;
 }
-struct headers_t { ethernet_t ethernet; }
+// Behind packets of the types 7 and 8: how many bits of `rest` there are.
+header trail_t {
+    bit<8> length;
+    varbit<40> rest;
+    bit<8> last;
+}
+struct headers_t { ethernet_t ethernet; trail_t trail; }
 struct metadata_t { }
 
 struct inner_t { bit<4> number; bool flag; }
@@ -34,11 +40,20 @@ struct everything_t {
     Translated_t translated;
 }
 struct twice_t { bit<48> mac; }
+struct varying_t { bit<8> length; varbit<40> rest; bit<3> fixed; }
+struct with_header_t { trail_t trail; bit<8> number; }
 
 parser Reading(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     state start {
         packet.extract(hdr.ethernet);
         verify(hdr.ethernet.type != 1, error.Unheard);
+        transition select(hdr.ethernet.type) {
+            7 .. 8: trail;
+            default: accept;
+        }
+    }
+    state trail {
+        packet.extract(hdr.trail, (bit<32>) packet.lookahead<bit<8>>());
         transition accept;
     }
 }
@@ -62,6 +77,10 @@ control Sending(inout headers_t hdr, inout metadata_t meta, inout standard_metad
             digest(1, { hdr.ethernet.type, hdr.ethernet.dst });
         } else if (hdr.ethernet.type == 6) {
             digest(1, { hdr.ethernet.dst, hdr.ethernet.type });
+        } else if (hdr.ethernet.type == 7) {
+            digest<varying_t>(1, { hdr.trail.length, hdr.trail.rest, 3w5 });
+        } else if (hdr.ethernet.type == 8 || hdr.ethernet.type == 9) {
+            digest<with_header_t>(1, { hdr.trail, 8w77 });
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use softswitch::{
-    ActionCall, CounterTarget, CounterValue, Digest, EntryAction, FieldMatch, Group, GroupMember,
-    Member, MulticastGroup, Program, Selection, Switch, SwitchConfig, TableError, TableOp,
-    Timestamp, Value,
+    ActionCall, CounterTarget, CounterValue, Digest, DigestValue, EntryAction, FieldMatch, Group,
+    GroupMember, Member, MulticastGroup, Program, Selection, Switch, SwitchConfig, TableError,
+    TableOp, Timestamp, Value,
 };
 
 use crate::build::{Out, bytes, call, entry, exact, run, table, value};
@@ -89,17 +89,19 @@ fn digests_carry_the_values_and_wait_for_a_reader() {
         "only the first finds it empty"
     );
     let got = s.drain_digests(2);
-    let values = |arg: u8| -> Vec<Value> {
-        vec![
-            Value::from_slice(&[arg]),
-            Value::from_slice(&[0x12, 0x34]),
-            Value::from_slice(&[0, 3]),
-        ]
+    let value = |bits, number: &[u8]| DigestValue {
+        number: Value::from_slice(number),
+        bits,
+        valid: true,
     };
     let digest = s.program().unwrap().digest_by_name("seen_t").unwrap();
     let want = |arg| Digest {
         digest,
-        values: values(arg),
+        values: vec![
+            value(8, &[arg]),
+            value(16, &[0x12, 0x34]),
+            value(9, &[0, 3]),
+        ],
         at: Timestamp::from_micros(8),
     };
     assert_eq!(got, [want(0), want(1)]);

@@ -151,3 +151,83 @@ async fn what_cannot_be_sent_can_only_not_be_switched_on() {
         other => panic!("not a digest: {other:?}"),
     }
 }
+
+/// A packet of one of the types with a trail of this length in bits.
+fn trailed(kind: u8, length: u8, behind: &[u8]) -> Vec<u8> {
+    let mut packet = packet(kind);
+    packet.truncate(14);
+    packet.push(length);
+    packet.extend(behind);
+    packet
+}
+
+fn varbit(bitwidth: i32, bitstring: &[u8]) -> p4::P4Data {
+    data(Data::Varbit(p4::P4Varbit {
+        bitstring: bitstring.to_vec(),
+        bitwidth,
+    }))
+}
+
+fn header(bitstrings: &[&[u8]]) -> p4::P4Data {
+    data(Data::Header(p4::P4Header {
+        is_valid: true,
+        bitstrings: bitstrings.iter().map(|b| b.to_vec()).collect(),
+    }))
+}
+
+/// A varbit is sent with its length, and not shortened; a header that is not
+/// valid has no fields (specification, 8.4 and `p4data.proto`).
+#[tokio::test(flavor = "multi_thread")]
+async fn varbits_and_headers_as_they_are() {
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    let action = Action::VerifyAndCommit;
+    c.set_pipeline(action, Some(pushed(program())))
+        .await
+        .unwrap();
+    let names = ["varying_t", "with_header_t"];
+    c.write(names.map(on).to_vec()).await.unwrap();
+
+    let varying = |length, rest| data(Data::Struct(members(vec![bits(length), rest, bits(5)])));
+    let within = |trail| data(Data::Struct(members(vec![trail, bits(77)])));
+    let invalid = data(Data::Header(p4::P4Header::default()));
+    for (packet, name, expected) in [
+        // Leading zeros belong to it.
+        (
+            trailed(7, 24, &[0, 0, 9, 0xff]),
+            "varying_t",
+            varying(24, varbit(24, &[0, 0, 9])),
+        ),
+        // The same number, but shorter.
+        (
+            trailed(7, 8, &[9, 0xff]),
+            "varying_t",
+            varying(8, varbit(8, &[9])),
+        ),
+        (
+            trailed(7, 0, &[0xff]),
+            "varying_t",
+            varying(0, varbit(0, &[])),
+        ),
+        (
+            trailed(7, 40, &[1, 2, 3, 4, 5, 0xff]),
+            "varying_t",
+            varying(40, varbit(40, &[1, 2, 3, 4, 5])),
+        ),
+        (
+            trailed(8, 8, &[0, 0xbb]),
+            "with_header_t",
+            within(header(&[&[8], &[0], &[0xbb]])),
+        ),
+        (self::packet(9), "with_header_t", within(invalid)),
+    ] {
+        bed.send(1, &packet);
+        match c.next().await.unwrap() {
+            Down::Digest(list) => {
+                assert_eq!(list.digest_id, digest_id(name));
+                assert_eq!(list.data, [expected]);
+            }
+            other => panic!("not a digest: {other:?}"),
+        }
+    }
+}

@@ -1,7 +1,5 @@
 //! Truth values.
 
-use smallvec::SmallVec;
-
 use super::{Big, HeaderSel, Num, UnionSel, View};
 use crate::exec::State;
 use crate::ir::bits::{self, Loc};
@@ -124,11 +122,7 @@ fn headers_equal(v: &View<'_>, a: HeaderId, b: HeaderId) -> bool {
 /// Varbits are compared as numbers, as in bmv2: leading zeros do not count.
 fn varbits_equal(v: &View<'_>, a: HeaderId, b: HeaderId) -> bool {
     let digits = |h| {
-        let len = v.state.varbit_len(h) as usize;
-        let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_elem(0, len.div_ceil(8));
-        let padding = bytes.len() * 8 - len;
-        let held = v.state.varbit_bytes(v.ir, h);
-        bits::copy_bits(&mut bytes, padding, held, 0, len);
+        let mut bytes = v.state.varbit_number(v.ir, h);
         let zeros = bytes.iter().take_while(|b| **b == 0).count();
         bytes.drain(..zeros);
         bytes
