@@ -299,7 +299,7 @@ pub struct ValueSetInfo {
     pub width: u32,
     /// Most members it holds.
     pub size: u32,
-    /// Widths of its fields in bits.
+    /// Widths of its fields in bits; none if no state looks into it.
     pub fields: Vec<u32>,
 }
 

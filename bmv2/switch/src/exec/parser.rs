@@ -91,11 +91,11 @@ fn states<T: Tracer>(
                     .iter()
                     .find(|case| match &case.test {
                         WideTest::Mask(masks) => matches(key, masks),
-                        WideTest::Vset(set, mask) => {
-                            env.tables.vsets.get(*set as usize).is_some_and(|members| {
-                                members.iter().any(|m| matches_under(key, m, mask))
-                            })
-                        }
+                        WideTest::Vset(set, mask) => env
+                            .tables
+                            .vsets
+                            .get(*set as usize)
+                            .is_some_and(|members| members.iter().any(|m| m.matches(key, mask))),
                     })
                     .map_or(*default, |case| case.next)
             }
@@ -109,13 +109,6 @@ fn states<T: Tracer>(
 
 fn matches(key: &[u64], masks: &[(u64, u64)]) -> bool {
     key.iter().zip(masks).all(|(k, (v, m))| k & m == *v)
-}
-
-/// Whether a key has a member's value in the bits that are compared.
-fn matches_under(key: &[u64], member: &[(u64, u64)], mask: &[u64]) -> bool {
-    let all = mask.iter().copied().chain(std::iter::repeat(u64::MAX));
-    let mut words = key.iter().zip(member).zip(all);
-    words.all(|((k, (v, m)), compared)| (k ^ v) & m & compared == 0)
 }
 
 #[inline]

@@ -78,7 +78,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         symbols.calcs.insert(c.name.clone(), id);
     }
     let symbols = &symbols;
-    let (value_sets, vset_by_name) = value_sets(doc)?;
+    let (mut value_sets, vset_by_name) = value_sets(doc)?;
 
     let mut actions = Actions {
         symbols,
@@ -111,8 +111,12 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
     let mut parsers = Parsers {
         actions: &mut actions,
         vset_by_name: &vset_by_name,
+        vset_widths: vec![Vec::new(); value_sets.len()],
     };
     let parser = parsers.parser(doc)?;
+    for (set, widths) in value_sets.iter_mut().zip(parsers.vset_widths) {
+        set.fields = widths;
+    }
     let deparser = parser::deparser(doc, &mut actions)?;
 
     let mut builder = Builder {
@@ -366,7 +370,7 @@ fn value_sets(doc: &Document) -> Result<(Vec<ValueSetInfo>, HashMap<String, u32>
             name: v.name.clone(),
             width: v.compressed_bitwidth,
             size: v.max_size.unwrap_or(1024),
-            fields: select::vset_fields(doc, &v.name),
+            fields: Vec::new(),
         });
     }
     Ok((infos, by_name))

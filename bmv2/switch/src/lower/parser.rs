@@ -21,6 +21,9 @@ const MAX_STATES: u64 = 1 << 14;
 pub(crate) struct Parsers<'a, 'b> {
     pub(crate) actions: &'b mut Actions<'a>,
     pub(crate) vset_by_name: &'b HashMap<String, u32>,
+    /// The widths of each value set's fields: those of the keys that are compared
+    /// with it.
+    pub(crate) vset_widths: Vec<Vec<u32>>,
 }
 
 impl Parsers<'_, '_> {

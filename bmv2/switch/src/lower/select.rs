@@ -14,7 +14,7 @@ use crate::ir::{
     END, Field, FieldKind, HeaderId, Lookahead, Select, SelectPart, SelectSource, StackId,
     WideCase, WideTest, WordCase,
 };
-use crate::load::{self, Document, Operand, Transition};
+use crate::load::{self, Operand, Transition};
 use crate::program::LoadError;
 
 /// Widest select key in bits.
@@ -157,6 +157,12 @@ impl Parsers<'_, '_> {
         let Some(&set) = self.vset_by_name.get(name) else {
             return invalid(place, format!("there is no value set {name:?}"));
         };
+        if let Some(known) = self.vset_widths.get_mut(set as usize) {
+            if !known.is_empty() && *known != layout.widths {
+                return unsupported(place, format!("keys of two forms for value set {name:?}"));
+            }
+            known.clone_from(&layout.widths);
+        }
         let mask = match t.mask.as_deref() {
             None => Vec::new(),
             Some(text) => layout.words_of(&layout.read(place, text, "mask")?),
@@ -385,62 +391,4 @@ fn negated(bytes: &[u8]) -> Vec<u8> {
         .collect();
     digits.reverse();
     digits
-}
-
-/// The widths of the fields that a value set is matched against.
-pub(crate) fn vset_fields(doc: &Document, name: &str) -> Vec<u32> {
-    let width = |o: &Operand| -> Option<u32> {
-        let names: Vec<&str> = o
-            .value
-            .as_array()?
-            .iter()
-            .filter_map(Json::as_str)
-            .collect();
-        let type_of_header = |h: &str| {
-            doc.headers
-                .iter()
-                .find(|x| x.name == h)
-                .map(|x| x.header_type.clone())
-        };
-        let of = |ty: &str, f: &str| {
-            doc.header_types
-                .iter()
-                .find(|t| t.name == ty)?
-                .fields
-                .iter()
-                .find(|x| x.first().and_then(Json::as_str) == Some(f))?
-                .get(1)?
-                .as_u64()
-                .and_then(|w| u32::try_from(w).ok())
-        };
-        match (o.kind.as_str(), names.as_slice()) {
-            ("field", [h, f]) => of(&type_of_header(h)?, f),
-            ("stack_field", [s, f]) => {
-                let stack = doc.header_stacks.iter().find(|x| x.name == *s)?;
-                of(&stack.header_type, f)
-            }
-            ("lookahead", _) => o
-                .value
-                .as_array()?
-                .get(1)?
-                .as_u64()
-                .and_then(|w| u32::try_from(w).ok()),
-            _ => None,
-        }
-    };
-    doc.parsers
-        .iter()
-        .flat_map(|p| &p.parse_states)
-        .find(|s| {
-            s.transitions.iter().any(|t| {
-                t.kind.as_deref() == Some("parse_vset") && t.value.as_deref() == Some(name)
-            })
-        })
-        .map(|s| {
-            s.transition_key
-                .iter()
-                .map(|o| width(o).unwrap_or(0))
-                .collect()
-        })
-        .unwrap_or_default()
 }

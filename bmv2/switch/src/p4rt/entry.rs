@@ -374,8 +374,22 @@ pub(super) fn encode_meter(config: MeterConfig) -> p4::MeterConfig {
 
 /// The match fields of an entry; those that match anything are left out.
 pub(super) fn encode_match(table: &TableBinding, key: &EntryKey) -> Vec<p4::FieldMatch> {
-    let mut fields = Vec::with_capacity(key.fields.len());
-    for (field, given) in table.fields.iter().zip(&key.fields) {
+    encode_fields(&table.fields, &key.fields)
+}
+
+/// A member of a value set in its canonical form.
+pub(super) fn encode_set_member(
+    set: &ValueSetBinding,
+    member: &[FieldMatch],
+) -> p4::ValueSetMember {
+    p4::ValueSetMember {
+        r#match: encode_fields(&set.fields, member),
+    }
+}
+
+fn encode_fields(bound: &[FieldBinding], given: &[FieldMatch]) -> Vec<p4::FieldMatch> {
+    let mut fields = Vec::with_capacity(given.len());
+    for (field, given) in bound.iter().zip(given) {
         let canonical = |value: &Value| bytestring::canonical(value);
         let kind = match (field.kind, given) {
             (_, FieldMatch::Any) => continue,

@@ -1,12 +1,11 @@
 //! One operation at a time, and what operations are checked by.
 
-use crate::control::{CounterTarget, FieldMatch, TableError, TableOp};
+use crate::control::{CounterTarget, TableError, TableOp};
 use crate::counters::CounterArray;
-use crate::ir::bits::mask64;
 use crate::meters::MeterArray;
 use crate::program::{ProfileId, Program};
 use crate::registers::RegisterArray;
-use crate::tables::key::{check_width, chunk};
+use crate::tables::key::check_width;
 use crate::tables::{Log, Prepared, Tables};
 
 use super::atomic::meters;
@@ -65,63 +64,6 @@ pub(super) fn indices(
             size: size as u64,
         }),
     }
-}
-
-/// A value set's member as value and mask by word, laid out as the parser's
-/// select keys are.
-pub(super) fn vset_member(
-    name: &str,
-    widths: &[u32],
-    fields: &[FieldMatch],
-) -> Result<Vec<(u64, u64)>, TableError> {
-    let place = format!("value set {name}");
-    let invalid = |what: String| TableError::Invalid {
-        place: place.clone(),
-        what,
-    };
-    if fields.len() != widths.len() {
-        return Err(invalid(format!(
-            "a member has {} fields, not {}",
-            widths.len(),
-            fields.len()
-        )));
-    }
-    let mut words = Vec::new();
-    for (i, (m, &width)) in fields.iter().zip(widths).enumerate() {
-        let field = format!("field {i}");
-        let fit = |v: &[u8]| check_width(&place, &field, width, v);
-        let limbs = width.div_ceil(64);
-        let width_of = |limb: u32| (width - limb * 64).min(64);
-        for limb in (0..limbs).rev() {
-            let (right, w) = (limb * 64, width_of(limb));
-            words.push(match m {
-                FieldMatch::Exact(v) => {
-                    fit(v)?;
-                    (chunk(v, right, w), mask64(w))
-                }
-                FieldMatch::Ternary { value, mask } => {
-                    fit(value)?;
-                    fit(mask)?;
-                    let mask = chunk(mask, right, w);
-                    (chunk(value, right, w) & mask, mask)
-                }
-                FieldMatch::Lpm { value, prefix_len } => {
-                    fit(value)?;
-                    if *prefix_len > width {
-                        return Err(invalid(format!("a prefix of {prefix_len} bits in {width}")));
-                    }
-                    let host = width - prefix_len;
-                    let mask = mask64(w) & !mask64(host.saturating_sub(right).min(w));
-                    (chunk(value, right, w) & mask, mask)
-                }
-                FieldMatch::Any => (0, 0),
-                FieldMatch::Range { .. } => {
-                    return Err(invalid("ranges are not supported in value sets".into()));
-                }
-            });
-        }
-    }
-    Ok(words)
 }
 
 /// Carries out a prepared operation.

@@ -17,9 +17,9 @@ use parking_lot::{Mutex, RwLock};
 use crate::control::{FieldMatch, TableError, TableOp};
 use crate::program::{LoadError, Program, TableId};
 use crate::replication::Replication;
+use crate::tables::value_set::Member;
 use crate::tables::{Undo, prepare};
 use crate::worker::Worker;
-use apply::vset_member;
 pub use atomic::BatchError;
 pub(crate) use atomic::Journal;
 use pipeline::Checked;
@@ -267,7 +267,7 @@ impl Switch {
         }
         let packed = members
             .iter()
-            .map(|m| vset_member(&info.name, &info.fields, m))
+            .map(|m| Member::new(&info.name, &info.fields, m))
             .collect::<Result<Vec<_>, _>>()?;
         p.writer().change(|tables| {
             if let Some(s) = tables.vsets.get_mut(set as usize) {

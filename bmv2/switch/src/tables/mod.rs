@@ -15,6 +15,7 @@ mod read;
 pub(crate) mod slab;
 mod table;
 mod undo;
+pub(crate) mod value_set;
 mod write;
 
 use crate::control::{CounterValue, EntryAction, TableError};
@@ -33,8 +34,8 @@ pub(crate) use write::{Prepared, prepare};
 pub(crate) struct Tables {
     pub(crate) tables: Vec<Table>,
     pub(crate) profiles: Vec<Profile>,
-    /// Members of value sets: value and mask, by word.
-    pub(crate) vsets: Vec<Vec<Vec<(u64, u64)>>>,
+    /// Members of the parser's value sets.
+    pub(crate) vsets: Vec<Vec<value_set::Member>>,
 }
 
 /// The name of a table for messages.

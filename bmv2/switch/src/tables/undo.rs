@@ -4,6 +4,7 @@ use super::Tables;
 use super::key::Encoded;
 use super::profile::Slot;
 use super::table::{Before, DefaultEntry, Stored, split_head};
+use super::value_set;
 use crate::control::{Group, MeterTarget, TableOp};
 use crate::meters;
 use crate::program::{Program, TableId};
@@ -45,7 +46,7 @@ pub(crate) enum Undo {
     /// What a meter had counted.
     Colours(MeterTarget, Box<meters::State>),
     /// A value set.
-    ValueSet(usize, Vec<Vec<(u64, u64)>>),
+    ValueSet(usize, Vec<value_set::Member>),
     /// On anything else: an operation that has the opposite effect.
     Other(TableOp),
 }

@@ -30,3 +30,4 @@ mod support;
 mod tables;
 mod tls;
 mod translation;
+mod value_sets;

@@ -173,7 +173,7 @@ impl<'t> Batch<'t> {
                 Arc::make_mut(replication).write(switch, kind, entry)
             }
             Entity::DigestEntry(digest) => self.digest(kind, digest),
-            Entity::ValueSetEntry(set) => self.value_set(kind, set),
+            Entity::ValueSetEntry(set) => self.value_set(kind, &set),
             Entity::ExternEntry(_) => Err(Fault::unimplemented(
                 "v1model has no externs that are accessed as ExternEntry",
             )),

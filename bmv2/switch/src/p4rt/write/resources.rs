@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
+use prost::Message as _;
 use tonic::Code;
 
 use super::Batch;
@@ -177,26 +178,33 @@ impl Batch<'_> {
         Ok(())
     }
 
-    pub(super) fn value_set(&mut self, kind: UpdateType, set: p4::ValueSetEntry) -> Outcome<()> {
+    pub(super) fn value_set(&mut self, kind: UpdateType, set: &p4::ValueSetEntry) -> Outcome<()> {
         let id = set.value_set_id;
         let bound = self.binding.value_sets.get(&id);
         let bound = bound.ok_or_else(|| self.binding.unknown("value set", id))?;
         only_modify(kind, &bound.name)?;
         let mut members = Vec::with_capacity(set.members.len());
         let mut seen = HashSet::new();
+        let mut written = Vec::with_capacity(set.members.len());
         for member in &set.members {
             let member = entry::decode_set_member(bound, member)?;
-            if !seen.insert(member.clone()) {
+            let canonical = entry::encode_set_member(bound, &member);
+            if !seen.insert(canonical.encode_to_vec()) {
                 return Err(Fault::new(
                     Code::AlreadyExists,
                     format!("value set {}: a member is given twice", bound.name),
                 ));
             }
             members.push(member);
+            written.push(canonical);
         }
         let switch = &self.target.switch;
         switch.set_value_set_noting(bound.core, &members, &mut self.journal)?;
-        Arc::make_mut(&mut self.target.value_sets).insert(id, set);
+        let written = p4::ValueSetEntry {
+            value_set_id: id,
+            members: written,
+        };
+        Arc::make_mut(&mut self.target.value_sets).insert(id, written);
         Ok(())
     }
 
