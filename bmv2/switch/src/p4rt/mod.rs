@@ -8,6 +8,7 @@
 mod account;
 mod arbitration;
 mod binding;
+mod canonical;
 mod data;
 mod digest;
 mod entry;

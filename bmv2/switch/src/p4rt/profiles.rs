@@ -10,6 +10,7 @@ use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
 use super::binding::{Binding, ProfileBinding, TableBinding};
+use super::canonical;
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::sdn_port::{self, Watch};
@@ -119,7 +120,7 @@ impl Profiles {
         &mut self,
         writer: &mut Writer<'_>,
         kind: UpdateType,
-        message: p4::ActionProfileGroup,
+        mut message: p4::ActionProfileGroup,
     ) -> Outcome<()> {
         let profile = writer.binding.profile(message.action_profile_id)?;
         self.check_manual(profile)?;
@@ -163,6 +164,7 @@ impl Profiles {
             _ => return Err(Fault::invalid("the update has no type")),
         };
         writer.apply(op)?;
+        canonical::group(&mut message);
         state.groups.insert(id, Arc::new(message));
         Ok(())
     }

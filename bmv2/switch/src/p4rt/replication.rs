@@ -9,6 +9,7 @@ use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
+use super::canonical;
 use super::fault::{Fault, Outcome};
 use super::sdn_port;
 use crate::{CloneSession, MulticastGroup, Replica, Switch};
@@ -41,7 +42,7 @@ impl Replication {
         &mut self,
         switch: &Switch,
         kind: UpdateType,
-        group: p4::MulticastGroupEntry,
+        mut group: p4::MulticastGroupEntry,
     ) -> Outcome<()> {
         let id = group.multicast_group_id;
         let place = format!("multicast group {id}");
@@ -63,6 +64,7 @@ impl Replication {
             replicas,
         };
         switch.set_multicast_group_with_backups(core, backups);
+        canonical::replicas(&mut group.replicas);
         self.groups.insert(id, group);
         Ok(())
     }
@@ -71,7 +73,7 @@ impl Replication {
         &mut self,
         switch: &Switch,
         kind: UpdateType,
-        session: p4::CloneSessionEntry,
+        mut session: p4::CloneSessionEntry,
     ) -> Outcome<()> {
         let id = session.session_id;
         let place = format!("clone session {id}");
@@ -100,6 +102,7 @@ impl Replication {
             class_of_service: session.class_of_service,
         };
         switch.set_clone_session_with_backups(core, backups);
+        canonical::replicas(&mut session.replicas);
         self.sessions.insert(id, session);
         Ok(())
     }

@@ -427,7 +427,7 @@ impl Server {
                     length = packet.len(),
                     "a packet for the controller is shorter than its packet_in header"
                 );
-                (Vec::new(), packet)
+                return self.streams.lose();
             }
             None => (Vec::new(), packet),
         };

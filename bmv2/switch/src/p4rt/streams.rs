@@ -143,7 +143,13 @@ impl Streams {
         sent
     }
 
-    /// Messages lost because a client was too slow or gone.
+    /// Counts a message that cannot be sent to anybody.
+    pub(super) fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Messages lost because a client was too slow or gone, or because they
+    /// could not be made.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

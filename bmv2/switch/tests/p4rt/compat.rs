@@ -449,3 +449,19 @@ async fn a_counter_without_a_value_is_set_to_0() {
         assert_eq!(read, [Entity::CounterEntry(expected)], "{mode:?}");
     }
 }
+
+/// bmv2's server looks for the entry before it looks whether it may go; in the
+/// specification nothing may.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_in_a_constant_table_is_not_found() {
+    let bed = Bed::start_in(Mode::Compat).await;
+    let mut c = bed.ready().await;
+    let entry = |class| p4::TableEntry {
+        table_id: table_id("MyIngress.classes"),
+        r#match: vec![entry::exact(1, class)],
+        action: Some(action("MyIngress.set_class", &[5])),
+        ..Default::default()
+    };
+    let absent = entry::delete(entry(6));
+    assert_eq!(c.write_one(absent).await, Code::NotFound);
+}

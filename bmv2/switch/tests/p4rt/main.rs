@@ -11,6 +11,7 @@
 
 mod adoption;
 mod arbitration;
+mod canonical;
 mod compat;
 mod defaults;
 mod digests;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use p4runtime_proto::entry;
 use p4runtime_proto::p4::v1 as p4;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Down;
 use tonic::Code;
@@ -116,6 +117,38 @@ async fn packets_for_the_controller_go_to_the_primary() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the packet was not counted as lost");
+}
+
+/// A PacketIn has all the metadata of P4Info (specification, "Packet I/O"); a
+/// packet that is too short for that is lost, and counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_packet_shorter_than_its_header_is_no_packet_in() {
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    let mut config = config(1);
+    let headers = &mut config.p4info.as_mut().unwrap().controller_packet_metadata;
+    let packet_in = headers
+        .iter_mut()
+        .find(|header| header.preamble.as_ref().unwrap().name == "packet_in");
+    packet_in.unwrap().metadata[0].bitwidth = 8 * 100;
+    let commit = Action::VerifyAndCommit;
+    c.set_pipeline(commit, Some(config)).await.unwrap();
+    let punt = p4::TableEntry {
+        table_id: table_id("MyIngress.l2"),
+        is_default_action: true,
+        action: Some(action("MyIngress.punt", &[0x55])),
+        ..Default::default()
+    };
+    c.write(vec![entry::modify(punt)]).await.unwrap();
+    bed.send(2, &frame(0x1234, 0x5678));
+    for _ in 0..500 {
+        if bed.server.messages_lost() == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(bed.server.messages_lost(), 1);
+    assert!(c.is_silent(Duration::from_millis(100)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

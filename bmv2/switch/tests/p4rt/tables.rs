@@ -292,9 +292,23 @@ async fn scopes_and_constants_are_kept() {
         Code::PermissionDenied
     );
     assert_eq!(
-        c.write_one(entry::delete(known)).await,
+        c.write_one(entry::delete(known.clone())).await,
         Code::PermissionDenied
     );
+    // Anything but a MODIFY of direct resources, whatever else is wrong with it.
+    let mut absent = known.clone();
+    absent.r#match = vec![entry::exact(1, 6)];
+    assert_eq!(
+        c.write_one(entry::delete(absent.clone())).await,
+        Code::PermissionDenied
+    );
+    absent.action = None;
+    assert_eq!(
+        c.write_one(entry::insert(absent)).await,
+        Code::PermissionDenied
+    );
+    known.action = None;
+    assert_eq!(c.write_one(entry::modify(known)).await, Code::Ok);
     let const_default = p4::TableEntry {
         table_id: table_id("MyIngress.classes"),
         is_default_action: true,
@@ -451,4 +465,89 @@ async fn long_answers_come_in_chunks() {
         })
         .collect();
     assert_eq!(keys.len() as u64, COUNT);
+}
+
+/// Of a deletion only the key counts, and that the entry is not said to be
+/// constant (specification, "TableEntry").
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_needs_the_key_alone() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let host = l2(1, 1);
+    c.write(vec![entry::insert(host.clone())]).await.unwrap();
+    let constant = p4::TableEntry {
+        is_const: true,
+        ..host.clone()
+    };
+    assert_eq!(
+        c.write_one(entry::delete(constant)).await,
+        Code::InvalidArgument
+    );
+    let nonsense = p4::TableEntry {
+        action: Some(p4runtime_proto::entry::direct_action(99, Vec::new())),
+        idle_timeout_ns: -5,
+        time_since_last_hit: Some(p4::table_entry::IdleTimeout::default()),
+        meter_config: Some(p4::MeterConfig::default()),
+        counter_data: Some(p4::CounterData {
+            byte_count: -1,
+            packet_count: -1,
+        }),
+        ..host
+    };
+    assert_eq!(c.write_one(entry::delete(nonsense)).await, Code::Ok);
+    assert_eq!(c.read_entries(all_of("MyIngress.l2")).await, []);
+}
+
+/// What the program fixes is marked: entries of tables with `const entries`, and
+/// default entries that are `const` (`is_const` in `p4runtime.proto`).
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_constant_is_marked() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    for (table, is_const) in [("MyIngress.classes", true), ("MyIngress.l2", false)] {
+        let default = p4::TableEntry {
+            is_default_action: true,
+            ..all_of(table)
+        };
+        let marks = |entries: Vec<p4::TableEntry>| -> Vec<bool> {
+            entries.iter().map(|entry| entry.is_const).collect()
+        };
+        assert_eq!(marks(c.read_entries(default).await), [is_const], "{table}");
+        let entries = marks(c.read_entries(all_of(table)).await);
+        assert_eq!(
+            entries.iter().all(|mark| *mark),
+            is_const || entries.is_empty()
+        );
+    }
+}
+
+/// A default entry has no match, no priority and no idle time (specification,
+/// "Default Entry" and "Idle-timeout").
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_for_a_default_entry_names_the_table_alone() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    let default = p4::TableEntry {
+        is_default_action: true,
+        ..all_of("MyIngress.l2")
+    };
+    assert_eq!(c.read_entries(default.clone()).await.len(), 1);
+    for wrong in [
+        p4::TableEntry {
+            priority: 1,
+            ..default.clone()
+        },
+        p4::TableEntry {
+            r#match: vec![entry::exact(1, 5)],
+            ..default.clone()
+        },
+        p4::TableEntry {
+            time_since_last_hit: Some(p4::table_entry::IdleTimeout::default()),
+            ..default
+        },
+    ] {
+        let status = c.read(wrong).await.unwrap_err();
+        let errors = p4runtime_proto::status::update_errors(&status).unwrap();
+        assert_eq!(errors.unwrap()[0].grpc_code(), Code::InvalidArgument);
+    }
 }

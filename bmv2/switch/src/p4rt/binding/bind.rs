@@ -7,22 +7,21 @@ use p4runtime_proto::p4::config::v1::{
 };
 
 use super::{
-    ActionBinding, Binding, CounterBinding, CounterUnit, DigestBinding, FieldBinding, FieldKind,
-    MeterBinding, MeterKind, ParamBinding, ProfileBinding, RegisterBinding, TableBinding,
-    ValueSetBinding,
+    ActionBinding, Binding, DigestBinding, FieldBinding, FieldKind, ParamBinding, ProfileBinding,
+    RegisterBinding, TableBinding, ValueSetBinding,
 };
 use crate::Program;
 use crate::p4rt::data::DataType;
 use crate::p4rt::fault::{Fault, Outcome};
 use crate::p4rt::packet_header::PacketHeader;
 use crate::p4rt::translation::Form;
-use crate::program::{ActionInfo, HeaderInfo, TableInfo};
+use crate::program::{ActionInfo, HeaderInfo};
 
 impl Binding {
     /// Whether an object of P4Info was left out by the compiler. Then P4Info
     /// names more than the program has; if the program also has objects that
     /// P4Info does not name, the two do not belong together.
-    fn note_removed(
+    pub(super) fn note_removed(
         &mut self,
         kind: &str,
         preamble: &p4info::Preamble,
@@ -98,88 +97,6 @@ impl Binding {
             }
         }
         Ok(binding)
-    }
-
-    fn bind_arrays(&mut self, info: &P4Info, program: &Program, unnamed: Unnamed) -> Outcome<()> {
-        for counter in &info.counters {
-            let preamble = preamble_of(counter.preamble.as_ref(), "counter")?;
-            let (id, name) = (preamble.id, preamble.name.as_str());
-            let Some(core) = program.counter_by_name(name) else {
-                self.note_removed("counter", preamble, unnamed.counters)?;
-                continue;
-            };
-            let found = &program.counters()[core.index()];
-            check_size("counter", name, counter.size, found.size)?;
-            let bound = CounterBinding {
-                core,
-                name: name.to_owned(),
-                size: found.size,
-                unit: counter_unit(counter.spec.as_ref()),
-            };
-            insert(&mut self.counters, id, bound, "counter")?;
-        }
-        for meter in &info.meters {
-            let preamble = preamble_of(meter.preamble.as_ref(), "meter")?;
-            let (id, name) = (preamble.id, preamble.name.as_str());
-            let Some(core) = program.meter_by_name(name) else {
-                self.note_removed("meter", preamble, unnamed.meters)?;
-                continue;
-            };
-            let found = &program.meters()[core.index()];
-            check_size("meter", name, meter.size, found.size)?;
-            let bound = MeterBinding {
-                core,
-                name: name.to_owned(),
-                size: found.size,
-                kind: meter_kind(meter.spec.as_ref()),
-            };
-            insert(&mut self.meters, id, bound, "meter")?;
-        }
-        for counter in &info.direct_counters {
-            let id = counter.direct_table_id;
-            let Some(table) =
-                self.direct_table(counter.preamble.as_ref(), id, "direct counter", program)?
-            else {
-                continue;
-            };
-            table.counter = Some(counter_unit(counter.spec.as_ref()));
-        }
-        for meter in &info.direct_meters {
-            let id = meter.direct_table_id;
-            let preamble = meter.preamble.as_ref();
-            if let Some(table) = self.direct_table(preamble, id, "direct meter", program)? {
-                table.meter = Some(meter_kind(meter.spec.as_ref()));
-            }
-        }
-        Ok(())
-    }
-
-    /// The table of a direct resource; none if the compiler left it out.
-    fn direct_table(
-        &mut self,
-        preamble: Option<&p4info::Preamble>,
-        table_id: u32,
-        kind: &str,
-        program: &Program,
-    ) -> Outcome<Option<&mut TableBinding>> {
-        let (_, name) = identity(preamble, kind)?;
-        if self.removed.contains_key(&table_id) {
-            return Ok(None);
-        }
-        let table = self
-            .tables
-            .get_mut(&table_id)
-            .ok_or_else(|| mismatch(kind, name, "its table is missing"))?;
-        let found: &TableInfo = &program.tables()[table.core.index()];
-        let there = match kind {
-            "direct counter" => found.direct_counter.is_some(),
-            _ => found.direct_meter.is_some(),
-        };
-        if !there {
-            let what = format!("table {} of the program has none", found.name);
-            return Err(mismatch(kind, name, &what));
-        }
-        Ok(Some(table))
     }
 
     fn bind_data(&mut self, info: &P4Info, program: &Program, unnamed: Unnamed) -> Outcome<()> {
@@ -261,13 +178,13 @@ impl Binding {
 
 /// Of which kinds the program has objects that P4Info does not name.
 #[derive(Debug, Clone, Copy)]
-struct Unnamed {
-    tables: bool,
-    profiles: bool,
-    counters: bool,
-    meters: bool,
-    registers: bool,
-    value_sets: bool,
+pub(super) struct Unnamed {
+    pub(super) tables: bool,
+    pub(super) profiles: bool,
+    pub(super) counters: bool,
+    pub(super) meters: bool,
+    pub(super) registers: bool,
+    pub(super) value_sets: bool,
 }
 
 impl Unnamed {
@@ -394,6 +311,7 @@ fn bind_table(
         actions: bound_actions,
         needs_priority,
         is_const: table.is_const_table || found.is_const,
+        const_default: table.const_default_action_id != 0 || found.const_default_params,
         supports_timeout: found.support_timeout
             && table.idle_timeout_behavior() == p4info::table::IdleTimeoutBehavior::NotifyControl,
         profile,
@@ -501,24 +419,6 @@ fn bind_value_set(
     })
 }
 
-fn counter_unit(spec: Option<&p4info::CounterSpec>) -> CounterUnit {
-    use p4info::counter_spec::Unit;
-    match spec.map(p4info::CounterSpec::unit) {
-        Some(Unit::Bytes) => CounterUnit::Bytes,
-        Some(Unit::Packets) => CounterUnit::Packets,
-        _ => CounterUnit::Both,
-    }
-}
-
-fn meter_kind(spec: Option<&p4info::MeterSpec>) -> MeterKind {
-    use p4info::meter_spec::Type;
-    match spec.map(p4info::MeterSpec::r#type) {
-        Some(Type::SingleRateThreeColor) => MeterKind::OneRate,
-        Some(Type::SingleRateTwoColor) => MeterKind::TwoColours,
-        _ => MeterKind::TwoRates,
-    }
-}
-
 /// The widths that the program gives the fields of a header for the controller:
 /// P4Info has the controller's, which may differ. `None` if no header of the
 /// program has these fields.
@@ -570,7 +470,7 @@ fn check_width(in_p4info: i32, translated: bool, in_program: u32) -> Result<(), 
     }
 }
 
-fn check_size(kind: &str, name: &str, in_p4info: i64, in_program: u32) -> Outcome<()> {
+pub(super) fn check_size(kind: &str, name: &str, in_p4info: i64, in_program: u32) -> Outcome<()> {
     if in_p4info == i64::from(in_program) {
         Ok(())
     } else {
@@ -579,7 +479,7 @@ fn check_size(kind: &str, name: &str, in_p4info: i64, in_program: u32) -> Outcom
     }
 }
 
-fn insert<T>(map: &mut HashMap<u32, T>, id: u32, value: T, kind: &str) -> Outcome<()> {
+pub(super) fn insert<T>(map: &mut HashMap<u32, T>, id: u32, value: T, kind: &str) -> Outcome<()> {
     match map.insert(id, value) {
         None => Ok(()),
         Some(_) => Err(Fault::invalid(format!(
@@ -588,12 +488,15 @@ fn insert<T>(map: &mut HashMap<u32, T>, id: u32, value: T, kind: &str) -> Outcom
     }
 }
 
-fn identity<'p>(preamble: Option<&'p p4info::Preamble>, kind: &str) -> Outcome<(u32, &'p str)> {
+pub(super) fn identity<'p>(
+    preamble: Option<&'p p4info::Preamble>,
+    kind: &str,
+) -> Outcome<(u32, &'p str)> {
     let preamble = preamble_of(preamble, kind)?;
     Ok((preamble.id, &preamble.name))
 }
 
-fn preamble_of<'p>(
+pub(super) fn preamble_of<'p>(
     preamble: Option<&'p p4info::Preamble>,
     kind: &str,
 ) -> Outcome<&'p p4info::Preamble> {
@@ -612,7 +515,7 @@ fn missing(kind: &str, name: &str) -> Fault {
     mismatch(kind, name, "the program does not have it")
 }
 
-fn mismatch(kind: &str, name: &str, what: &str) -> Fault {
+pub(super) fn mismatch(kind: &str, name: &str, what: &str) -> Fault {
     Fault::invalid(format!(
         "P4Info and the program do not belong together: {kind} {name}: {what}"
     ))

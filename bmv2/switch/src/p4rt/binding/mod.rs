@@ -2,6 +2,7 @@
 //! the program's objects and back. Objects are matched by name; whatever does
 //! not agree is refused with its name.
 
+mod arrays;
 mod bind;
 mod digests;
 
@@ -94,6 +95,8 @@ pub(super) struct TableBinding {
     pub(super) actions: Vec<ActionBinding>,
     pub(super) needs_priority: bool,
     pub(super) is_const: bool,
+    /// Whether its default entry is fixed by the program.
+    pub(super) const_default: bool,
     pub(super) supports_timeout: bool,
     /// P4Info id of the action profile.
     pub(super) profile: Option<u32>,

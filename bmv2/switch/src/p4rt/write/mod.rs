@@ -14,6 +14,7 @@ use tonic::Code;
 
 use super::Mode;
 use super::binding::{Binding, TableBinding};
+use super::canonical;
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::profiles::{Profiles, Writer};
@@ -183,9 +184,7 @@ impl<'t> Batch<'t> {
     fn table_entry(&mut self, kind: UpdateType, entry: p4::TableEntry) -> Outcome<()> {
         let binding = self.binding;
         let table = binding.table(entry.table_id)?;
-        if kind != UpdateType::Delete {
-            check_entry(table, &entry)?;
-        }
+        check_entry(self.target.mode, table, kind, &entry)?;
         if entry.is_default_action {
             return self.default_entry(table, kind, entry);
         }
@@ -482,7 +481,7 @@ impl<'t> Batch<'t> {
         kind: UpdateType,
         entry: p4::TableEntry,
         key: EntryKey,
-        set: p4::ActionProfileActionSet,
+        mut set: p4::ActionProfileActionSet,
         former: Option<&EntryAction>,
     ) -> Outcome<()> {
         self.flush();
@@ -514,6 +513,7 @@ impl<'t> Batch<'t> {
             false => refusal(self.target.mode, failed.error),
         })?;
         let profiles = Arc::make_mut(&mut self.target.profiles);
+        canonical::action_set(table, &mut set);
         profiles.commit_one_shot(profile, prepared.group, prepared.members, set);
         Ok(())
     }
@@ -539,19 +539,36 @@ fn refusal(mode: Mode, error: TableError) -> Fault {
     fault
 }
 
-fn check_entry(table: &TableBinding, entry: &p4::TableEntry) -> Outcome<()> {
+/// Checks what can be seen of an update alone. Of a deletion the key counts, and
+/// that it is not said to be of a constant entry.
+fn check_entry(
+    mode: Mode,
+    table: &TableBinding,
+    kind: UpdateType,
+    entry: &p4::TableEntry,
+) -> Outcome<()> {
     let invalid = |what: &str| Err(Fault::invalid(format!("table {}: {what}", table.name)));
-    if entry.is_const {
+    // bmv2's server does not know the field.
+    if entry.is_const && mode == Mode::Strict {
         return invalid("is_const is for answers, not for requests");
     }
-    if entry.time_since_last_hit.is_some() {
-        return invalid("time_since_last_hit is for answers, not for requests");
-    }
-    if table.is_const && !entry.is_default_action && entry.action.is_some() {
+    let is_deleted = kind == UpdateType::Delete;
+    let changes_entries = match mode {
+        Mode::Strict => kind != UpdateType::Modify || entry.action.is_some(),
+        // bmv2's server first looks whether there is such an entry.
+        Mode::Compat => !is_deleted && entry.action.is_some(),
+    };
+    if table.is_const && !entry.is_default_action && changes_entries {
         return Err(Fault::denied(format!(
             "table {}: its entries are constant in the program",
             table.name
         )));
+    }
+    if is_deleted {
+        return Ok(());
+    }
+    if entry.time_since_last_hit.is_some() {
+        return invalid("time_since_last_hit is for answers, not for requests");
     }
     if let Some(data) = &entry.counter_data {
         if table.counter.is_none() {

@@ -1,5 +1,7 @@
 //! Read: queries, with wildcards, answered in chunks.
 
+mod direct;
+
 use std::sync::Arc;
 
 use p4runtime_proto::p4::v1 as p4;
@@ -10,10 +12,8 @@ use super::binding::{Binding, ProfileBinding, TableBinding};
 use super::entry;
 use super::fault::{Fault, Outcome};
 use super::target::Target;
-use super::write::direct_table;
 use crate::{
-    ColourCounts, CounterTarget, CounterValue, DefaultState, EntryAction, EntryState, MeterConfig,
-    MeterTarget, ReadCursor, TableError, TableId, Timestamp,
+    CounterTarget, EntryAction, EntryState, MeterTarget, ReadCursor, TableError, TableId, Timestamp,
 };
 
 /// Entries taken from a table at once.
@@ -97,13 +97,10 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 table.name
             )));
         }
+        if query.is_default_action {
+            self.check_default(table, query)?;
+        }
         if !query.r#match.is_empty() {
-            if query.is_default_action {
-                return Err(Fault::invalid(format!(
-                    "table {}: the default entry has no match",
-                    table.name
-                )));
-            }
             let key = entry::decode_key(table, query)?;
             return match self.target.switch.get_entry(table.core, &key, self.now) {
                 Ok(state) => emit_entry(self.target, self.answers, table, query, state),
@@ -113,6 +110,21 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             };
         }
         self.entries_of(table, query)
+    }
+
+    /// Checks a query for the default entry of one table. bmv2's server does not
+    /// heed a priority.
+    fn check_default(&self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
+        if query.time_since_last_hit.is_some() {
+            return Err(Fault::invalid(format!(
+                "table {}: the default entry has no time_since_last_hit",
+                table.name
+            )));
+        }
+        if self.target.mode == Mode::Compat && query.r#match.is_empty() {
+            return Ok(());
+        }
+        entry::check_default(table, query)
     }
 
     /// All tables, by id, so that the order of answers is stable.
@@ -156,6 +168,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 .map(entry::encode_colours),
             controller_metadata: marks.cookie,
             metadata: marks.metadata,
+            is_const: table.const_default,
             ..p4::TableEntry::default()
         };
         if matches_filters(query, &entry) {
@@ -234,109 +247,6 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             }
         }
         Ok(())
-    }
-
-    /// The entries that a query on direct counters or meters means. The default
-    /// entry is read only if it is asked for, as with table entries.
-    fn direct(
-        &mut self,
-        query: Option<&p4::TableEntry>,
-        has: impl Fn(&TableBinding) -> bool,
-        what: &str,
-        encode: impl Fn(p4::TableEntry, Direct) -> Entity,
-    ) -> Outcome<()> {
-        let is_default = query.is_some_and(|query| query.is_default_action);
-        if query.is_none_or(|query| query.table_id == 0) {
-            for table in self.tables() {
-                if has(table) && is_default {
-                    self.direct_default(table, &encode)?;
-                } else if has(table) {
-                    self.direct_entries(table, 0, &encode)?;
-                }
-            }
-            return Ok(());
-        }
-        let (table, query) = direct_table(self.binding, query)?;
-        if !has(table) {
-            return Err(Fault::invalid(format!(
-                "table {}: it has no {what}",
-                table.name
-            )));
-        }
-        if is_default {
-            entry::check_default(table, query)?;
-            return self.direct_default(table, &encode);
-        }
-        if query.r#match.is_empty() {
-            return self.direct_entries(table, query.priority, &encode);
-        }
-        let key = entry::decode_key(table, query)?;
-        let state = self.target.switch.get_entry(table.core, &key, self.now)?;
-        let named = key_of(table, &state);
-        self.answers.entity(encode(named, state.into()))
-    }
-
-    /// The direct resources of all entries of a table, of one priority if it is
-    /// not 0.
-    fn direct_entries(
-        &mut self,
-        table: &TableBinding,
-        priority: i32,
-        encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
-    ) -> Outcome<()> {
-        each_entry(self.target, table.core, self.now, |state| {
-            if priority != 0 && priority != state.entry.key.priority {
-                return Ok(());
-            }
-            let named = key_of(table, &state);
-            self.answers.entity(encode(named, state.into()))
-        })
-    }
-
-    fn direct_default(
-        &mut self,
-        table: &TableBinding,
-        encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
-    ) -> Outcome<()> {
-        let state = self.target.switch.default_entry(table.core)?;
-        let named = p4::TableEntry {
-            table_id: table.id,
-            is_default_action: true,
-            ..p4::TableEntry::default()
-        };
-        self.answers.entity(encode(named, state.into()))
-    }
-
-    fn direct_counters(&mut self, query: &p4::DirectCounterEntry) -> Outcome<()> {
-        self.direct(
-            query.table_entry.as_ref(),
-            |table| table.counter.is_some(),
-            "direct counter",
-            |named, direct| {
-                Entity::DirectCounterEntry(p4::DirectCounterEntry {
-                    table_entry: Some(named),
-                    data: Some(entry::encode_counter(direct.counter.unwrap_or_default())),
-                })
-            },
-        )
-    }
-
-    fn direct_meters(&mut self, query: &p4::DirectMeterEntry) -> Outcome<()> {
-        self.direct(
-            query.table_entry.as_ref(),
-            |table| table.meter.is_some(),
-            "direct meter",
-            |named, direct| {
-                Entity::DirectMeterEntry(p4::DirectMeterEntry {
-                    table_entry: Some(named),
-                    config: direct.meter.map(entry::encode_meter),
-                    counter_data: query
-                        .counter_data
-                        .and(direct.colours.as_ref())
-                        .map(entry::encode_colours),
-                })
-            },
-        )
     }
 
     fn members(&mut self, query: &p4::ActionProfileMember) -> Outcome<()> {
@@ -443,43 +353,6 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 .entity(Entity::DigestEntry(p4::DigestEntry { digest_id, config }))?;
         }
         Ok(())
-    }
-}
-
-/// The direct resources of an entry.
-struct Direct {
-    counter: Option<CounterValue>,
-    meter: Option<MeterConfig>,
-    colours: Option<ColourCounts>,
-}
-
-impl From<EntryState> for Direct {
-    fn from(state: EntryState) -> Self {
-        Self {
-            counter: state.counter,
-            meter: state.meter,
-            colours: state.colours,
-        }
-    }
-}
-
-impl From<DefaultState> for Direct {
-    fn from(state: DefaultState) -> Self {
-        Self {
-            counter: state.counter,
-            meter: state.meter,
-            colours: state.colours,
-        }
-    }
-}
-
-/// An entry that names the one that a direct resource belongs to.
-fn key_of(table: &TableBinding, state: &EntryState) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: table.id,
-        r#match: entry::encode_match(table, &state.entry.key),
-        priority: state.entry.key.priority,
-        ..p4::TableEntry::default()
     }
 }
 
