@@ -6,6 +6,7 @@ use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tonic::Code;
 
+use super::Mode;
 use super::binding::{
     ActionBinding, FieldBinding, FieldKind, MeterKind, TableBinding, ValueSetBinding,
 };
@@ -322,15 +323,20 @@ pub(super) fn check_colours(place: &str, data: &p4::MeterCounterData) -> Outcome
     )))
 }
 
-/// The rates of a meter.
+/// What stands for -1, which bmv2's server takes for "unlimited".
+const UNLIMITED: u64 = u64::MAX;
+
+/// The rates of a meter; none if all packets are to be green, as bmv2's server
+/// understands -1 everywhere.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for what its kind does not have.
 pub(super) fn decode_meter(
     place: &str,
     kind: MeterKind,
+    mode: Mode,
     config: &p4::MeterConfig,
-) -> Outcome<MeterConfig> {
+) -> Outcome<Option<MeterConfig>> {
     let one_rate = kind != MeterKind::TwoRates;
     if one_rate && (config.pir, config.pburst) != (config.cir, config.cburst) {
         return Err(Fault::invalid(format!(
@@ -342,8 +348,9 @@ pub(super) fn decode_meter(
             "{place}: eburst belongs to meters of one rate and three colours"
         )));
     }
-    let number = |name: &str, value: i64| {
-        u64::try_from(value).map_err(|_| Fault::invalid(format!("{name} is negative")))
+    let number = |name: &str, value: i64| match (mode, value) {
+        (Mode::Compat, -1) => Ok(UNLIMITED),
+        _ => u64::try_from(value).map_err(|_| Fault::invalid(format!("{name} is negative"))),
     };
     let config = MeterConfig {
         cir: number("cir", config.cir)?,
@@ -358,11 +365,22 @@ pub(super) fn decode_meter(
     if config.pir < config.cir {
         return Err(Fault::invalid("pir must not be below cir"));
     }
-    Ok(config)
+    let MeterConfig {
+        cir,
+        cburst,
+        pir,
+        pburst,
+        ..
+    } = config;
+    let limited = [cir, cburst, pir, pburst].iter().any(|n| *n != UNLIMITED);
+    Ok(limited.then_some(config))
 }
 
 pub(super) fn encode_meter(config: MeterConfig) -> p4::MeterConfig {
-    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let number = |value: u64| match value {
+        UNLIMITED => -1,
+        value => i64::try_from(value).unwrap_or(i64::MAX),
+    };
     p4::MeterConfig {
         cir: number(config.cir),
         cburst: number(config.cburst),
@@ -507,9 +525,9 @@ mod tests {
             pburst: 6,
             eburst,
         };
-        let code = |kind, pir, eburst| match decode_meter("m", kind, &config(pir, eburst)) {
-            Ok(_) => Code::Ok,
-            Err(fault) => fault.code,
+        let code = |kind, pir, eburst| {
+            let decoded = decode_meter("m", kind, Mode::Strict, &config(pir, eburst));
+            decoded.map_or_else(|fault| fault.code, |_| Code::Ok)
         };
         for kind in [TwoRates, OneRate, TwoColours] {
             assert_eq!(code(kind, 5, 0), Code::Ok);
@@ -521,5 +539,36 @@ mod tests {
         assert_eq!(code(TwoColours, 5, 1), Code::InvalidArgument);
         assert_eq!(code(OneRate, 5, 1), Code::Ok);
         assert_eq!(code(OneRate, 5, -1), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn bmv2_takes_minus_one_for_unlimited() {
+        let config = |cir, cburst, pir, pburst| p4::MeterConfig {
+            cir,
+            cburst,
+            pir,
+            pburst,
+            eburst: 0,
+        };
+        let decode = |mode, config| decode_meter("m", MeterKind::TwoRates, mode, &config);
+        assert_eq!(decode(Mode::Compat, config(-1, -1, -1, -1)), Ok(None));
+        for taken in [
+            config(5, 6, -1, -1),
+            config(5, -1, 5, -1),
+            config(5, 6, 7, 8),
+        ] {
+            let decoded = decode(Mode::Compat, taken).unwrap().unwrap();
+            assert_eq!(encode_meter(decoded), taken);
+        }
+        for refused in [
+            config(-2, 6, 7, 8),
+            config(5, 6, 7, -2),
+            config(-1, 6, 7, 8),
+        ] {
+            assert!(decode(Mode::Compat, refused).is_err(), "{refused:?}");
+        }
+        for refused in [config(-1, -1, -1, -1), config(5, 6, -1, 8)] {
+            assert!(decode(Mode::Strict, refused).is_err(), "{refused:?}");
+        }
     }
 }

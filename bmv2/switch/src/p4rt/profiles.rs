@@ -9,6 +9,7 @@ use p4runtime_proto::p4::v1::action_profile_action_set::{ActionSelectionMode, Si
 use p4runtime_proto::p4::v1::update::Type as UpdateType;
 use tonic::Code;
 
+use super::Mode;
 use super::binding::{Binding, ProfileBinding, TableBinding};
 use super::canonical;
 use super::entry::{self, ActionUse};
@@ -55,6 +56,7 @@ pub(super) struct Prepared {
 pub(super) struct Writer<'w> {
     pub(super) binding: &'w Binding,
     pub(super) switch: &'w Switch,
+    pub(super) mode: Mode,
     pub(super) now: Timestamp,
     pub(super) journal: &'w mut Journal,
 }
@@ -146,6 +148,10 @@ impl Profiles {
             // Before the members are looked at, as bmv2's server does.
             let old = state.groups.get(&id);
             let old = old.ok_or_else(|| Fault::not_found(format!("{place} does not exist")))?;
+            if writer.mode == Mode::Compat && message.max_size == 0 {
+                // bmv2's server takes 0 for what it was.
+                message.max_size = old.max_size;
+            }
             if old.max_size != message.max_size {
                 return Err(Fault::invalid(format!(
                     "{place}: max_size is fixed when the group is inserted"

@@ -450,6 +450,108 @@ async fn a_counter_without_a_value_is_set_to_0() {
     }
 }
 
+/// `max_size` and `max_group_size` of a group's profile, and what an INSERT and
+/// then a MODIFY with 0 give.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_size_of_a_group_may_be_left_out_of_a_modify() {
+    use crate::routes::{group, member};
+    for (mode, code) in [
+        (Mode::Strict, Code::InvalidArgument),
+        (Mode::Compat, Code::Ok),
+    ] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.ready().await;
+        let members = (1..=4).map(|id| entry::insert(member(id, 2, id.into())));
+        c.write(members.collect()).await.unwrap();
+        let sized = |max_size, members: &[u32]| p4::ActionProfileGroup {
+            max_size,
+            ..group(1, members)
+        };
+        c.write(vec![entry::insert(sized(3, &[1]))]).await.unwrap();
+        let modified = entry::modify(sized(0, &[1, 2]));
+        assert_eq!(c.write_one(modified).await, code, "{mode:?}");
+        let expected = match mode {
+            Mode::Strict => sized(3, &[1]),
+            Mode::Compat => sized(3, &[1, 2]),
+        };
+        let read = c.read(group(1, &[])).await.unwrap();
+        assert_eq!(read, [Entity::ActionProfileGroup(expected)], "{mode:?}");
+        // Another size is refused by both, and the size that was holds.
+        let other = entry::modify(sized(2, &[1]));
+        assert_eq!(c.write_one(other).await, Code::InvalidArgument, "{mode:?}");
+        let full = match mode {
+            Mode::Strict => Code::InvalidArgument,
+            Mode::Compat => Code::ResourceExhausted,
+        };
+        let all = entry::modify(sized(0, &[1, 2, 3, 4]));
+        assert_eq!(c.write_one(all).await, full, "{mode:?}");
+    }
+}
+
+/// bmv2's server takes -1 for "no limit", and -1 everywhere for "all green".
+#[tokio::test(flavor = "multi_thread")]
+async fn meters_without_limit() {
+    let rates = |cburst, pir, pburst| p4::MeterConfig {
+        cir: 0,
+        cburst,
+        pir,
+        pburst,
+        eburst: 0,
+    };
+    let nothing = p4::MeterConfig {
+        cir: -1,
+        ..rates(-1, -1, -1)
+    };
+    let meter = |config| p4::MeterEntry {
+        meter_id: info().meters[0].preamble.as_ref().unwrap().id,
+        index: Some(p4::Index { index: 1 }),
+        config,
+        counter_data: None,
+    };
+    let rule = |meter_config| p4::TableEntry {
+        table_id: table_id("MyIngress.acl"),
+        priority: 1,
+        action: Some(action("MyIngress.allow", &[])),
+        meter_config,
+        ..Default::default()
+    };
+    for (mode, code) in [
+        (Mode::Strict, Code::InvalidArgument),
+        (Mode::Compat, Code::Ok),
+    ] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.ready().await;
+        let limits = meter(Some(rates(64, 0, 128)));
+        let rule_with = |config| rule(Some(config));
+        c.write(vec![
+            entry::modify(limits),
+            entry::insert(rule_with(rates(1, 0, 2))),
+        ])
+        .await
+        .unwrap();
+        for wrong in [rates(-2, 0, 2), rates(1, -2, 2), rates(1, 0, -2)] {
+            let update = entry::modify(meter(Some(wrong)));
+            assert_eq!(c.write_one(update).await, Code::InvalidArgument, "{mode:?}");
+        }
+        for (config, expected) in [
+            (rates(64, -1, -1), Some(rates(64, -1, -1))),
+            (nothing, None),
+        ] {
+            let update = entry::modify(meter(Some(config)));
+            assert_eq!(c.write_one(update).await, code, "{mode:?} {config:?}");
+            let update = entry::modify(rule_with(config));
+            assert_eq!(c.write_one(update).await, code, "{mode:?} {config:?}");
+            if mode == Mode::Strict {
+                continue;
+            }
+            let read = c.read(meter(None)).await.unwrap();
+            assert_eq!(read, [Entity::MeterEntry(meter(expected))]);
+            let read = c.read_entries(rule(Some(p4::MeterConfig::default()))).await;
+            assert_eq!(read, [rule(expected)]);
+        }
+    }
+}
+
 /// bmv2's server looks for the entry before it looks whether it may go; in the
 /// specification nothing may.
 #[tokio::test(flavor = "multi_thread")]

@@ -135,6 +135,7 @@ impl<'t> Batch<'t> {
         let writer = Writer {
             binding: self.binding,
             switch: &self.target.switch,
+            mode: self.target.mode,
             now: self.now,
             journal: &mut self.journal,
         };
@@ -249,7 +250,9 @@ impl<'t> Batch<'t> {
             _ => value,
         });
         let meter = match (&entry.meter_config, table.meter) {
-            (Some(config), Some(kind)) => Some(entry::decode_meter(&table.name, kind, config)?),
+            (Some(config), Some(kind)) => {
+                entry::decode_meter(&table.name, kind, self.target.mode, config)?
+            }
             _ => None,
         };
         // Those of a new entry are 0.
@@ -283,16 +286,18 @@ impl<'t> Batch<'t> {
         }
         // bmv2's server leaves a meter alone that a MODIFY says nothing of.
         let resets = is_modify && self.target.mode == Mode::Strict;
-        if table.meter.is_some() && (meter.is_some() || clears || resets) {
+        if table.meter.is_some() {
             let target = resources::meter_of(table, Some(key));
             if clears {
                 let target = target.clone();
                 self.push(TableOp::ClearColours { target });
             }
-            self.push(TableOp::ConfigureMeter {
-                target,
-                config: meter,
-            });
+            if entry.meter_config.is_some() || resets {
+                self.push(TableOp::ConfigureMeter {
+                    target,
+                    config: meter,
+                });
+            }
         }
         Ok(())
     }
@@ -580,7 +585,7 @@ fn check_entry(
         let Some(kind) = table.meter else {
             return invalid("it has no direct meter");
         };
-        entry::decode_meter(&table.name, kind, config)?;
+        entry::decode_meter(&table.name, kind, mode, config)?;
     }
     if let Some(colours) = &entry.meter_counter_data {
         if table.meter.is_none() {

@@ -144,8 +144,9 @@ impl Batch<'_> {
         config: Option<&p4::MeterConfig>,
         colours: Option<&p4::MeterCounterData>,
     ) -> Outcome<()> {
-        let config = config.map(|config| entry::decode_meter(place, kind, config));
-        let config = config.transpose()?;
+        let mode = self.target.mode;
+        let config = config.map(|config| entry::decode_meter(place, kind, mode, config));
+        let config = config.transpose()?.flatten();
         if let Some(colours) = colours {
             entry::check_colours(place, colours)?;
             let target = target.clone();
