@@ -416,6 +416,15 @@ impl Program {
         position(&self.registers, |r| r.name == name).map(RegisterId)
     }
 
+    /// Lets the entries that the program has put into a table be changed, and
+    /// others be added to them, up to `size` in all.
+    pub(crate) fn open_table(&mut self, table: TableId, size: u32) {
+        if let Some(info) = self.tables.get_mut(table.index()) {
+            info.is_const = false;
+            info.size = info.size.max(size);
+        }
+    }
+
     /// A digest by its type's name.
     pub fn digest_by_name(&self, name: &str) -> Option<DigestId> {
         position(&self.digests, |d| d.name == name).map(DigestId)

@@ -1,7 +1,9 @@
 //! Pipeline configurations: checking what is pushed.
 
+use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
+use super::Mode;
 use super::binding::Binding;
 use super::fault::{Fault, Outcome};
 use super::target::Pipeline;
@@ -22,7 +24,10 @@ struct P4DeviceConfig {
 /// # Errors
 /// `INVALID_ARGUMENT`, with the place in the program or the name of the object
 /// that does not agree with it.
-pub(super) fn verify(config: Option<ForwardingPipelineConfig>) -> Outcome<(Pipeline, Program)> {
+pub(super) fn verify(
+    mode: Mode,
+    config: Option<ForwardingPipelineConfig>,
+) -> Outcome<(Pipeline, Program)> {
     let config = config.ok_or_else(|| Fault::invalid("the config is missing"))?;
     let p4info = config
         .p4info
@@ -33,8 +38,11 @@ pub(super) fn verify(config: Option<ForwardingPipelineConfig>) -> Outcome<(Pipel
         ));
     }
     let json = unwrap(&config.p4_device_config);
-    let program = Program::load(&json)
+    let mut program = Program::load(&json)
         .map_err(|error| Fault::invalid(format!("config.p4_device_config: {error}")))?;
+    if mode == Mode::Strict {
+        open_preinitialized(&p4info, &mut program);
+    }
     let binding = Binding::new(&p4info, &program)?;
     let pipeline = Pipeline {
         p4info,
@@ -43,6 +51,23 @@ pub(super) fn verify(config: Option<ForwardingPipelineConfig>) -> Outcome<(Pipel
         binding,
     };
     Ok((pipeline, program))
+}
+
+/// Lets controllers change what the program has put into tables whose entries are
+/// not constant (specification, "Preinitialized tables"). That they are not only
+/// P4Info tells; which of them are constant nothing does. bmv2 takes all for
+/// constant.
+fn open_preinitialized(p4info: &P4Info, program: &mut Program) {
+    let preinitialized = p4info
+        .tables
+        .iter()
+        .filter(|table| table.has_initial_entries && !table.is_const_table);
+    for table in preinitialized {
+        let name = table.preamble.as_ref().map_or("", |p| p.name.as_str());
+        if let Some(id) = program.table_by_name(name) {
+            program.open_table(id, u32::try_from(table.size).unwrap_or(0));
+        }
+    }
 }
 
 fn unwrap(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
@@ -62,7 +87,6 @@ fn unwrap(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use p4runtime_proto::p4::config::v1::P4Info;
 
     #[test]
     fn json_may_be_wrapped() {
@@ -75,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let message = |config| verify(config).unwrap_err().message;
+        let message = |config| verify(Mode::Strict, config).unwrap_err().message;
         assert!(message(None).contains("config"));
         let mut config = ForwardingPipelineConfig::default();
         assert!(message(Some(config.clone())).contains("p4info"));

@@ -19,7 +19,7 @@ use super::Mode;
 use super::fault::{Fault, Outcome};
 use super::target::{Pipeline, Target};
 use super::{read, write};
-use crate::{Program, Switch, Timestamp};
+use crate::{Program, Switch, TableOp, Timestamp};
 
 /// Updates that are written at once.
 const SLICE: usize = 1024;
@@ -40,6 +40,7 @@ pub(super) fn prepare(
     let pipeline = Arc::new(pipeline);
     let names = Names::new(&old.pipeline.p4info, &pipeline.p4info);
     let mut target = Target::new(Mode::Strict, shadow, Arc::clone(&pipeline));
+    empty_what_was_open(old, &target, now)?;
     // Members before groups before entries.
     let queries = [
         Entity::ActionProfileMember(p4::ActionProfileMember::default()),
@@ -62,6 +63,35 @@ pub(super) fn prepare(
         carry_over(old, &mut target, &names, query, now)?;
     }
     Ok(target)
+}
+
+/// Empties the tables that the new program fills and controllers may change: they
+/// get what the old ones have, which is what the controller has made of them.
+fn empty_what_was_open(old: &Target, new: &Target, now: Timestamp) -> Outcome<()> {
+    let by_name: HashMap<&str, bool> = old
+        .pipeline
+        .binding
+        .tables
+        .values()
+        .map(|table| (table.name.as_str(), table.is_const))
+        .collect();
+    for table in new.pipeline.binding.tables.values() {
+        if table.is_const || by_name.get(table.name.as_str()) != Some(&false) {
+            continue;
+        }
+        let mut gone = Vec::new();
+        read::each_entry(new, table.core, now, |state| {
+            gone.push(TableOp::Delete {
+                table: table.core,
+                key: state.entry.key,
+            });
+            Ok(())
+        })?;
+        for result in new.switch.apply(now, &gone) {
+            result?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies what packets change: counters, of entries and of arrays. The data

@@ -193,7 +193,7 @@ impl Server {
             return Ok(self.commit_saved(&mut control)?);
         }
         // Loading takes a while: not under the lock.
-        let (pipeline, program) = verify(request.config)?;
+        let (pipeline, program) = verify(self.config.mode, request.config)?;
         if action == Action::Verify {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl Server {
 
     /// Installs a program from the command line.
     pub(super) fn preload(&self, config: p4::ForwardingPipelineConfig) -> Outcome<()> {
-        let (pipeline, program) = verify(Some(config))?;
+        let (pipeline, program) = verify(self.config.mode, Some(config))?;
         self.commit(&mut self.control.write(), pipeline, program);
         Ok(())
     }

@@ -20,6 +20,7 @@ mod limits;
 mod meters;
 mod packets;
 mod pipeline;
+mod preinitialized;
 mod profiles;
 mod ranges;
 #[path = "../readable/mod.rs"]
