@@ -14,6 +14,7 @@ mod gateway_path;
 mod loading;
 mod lookup;
 mod meters;
+mod primitives;
 mod queues;
 mod small;
 mod tables;
