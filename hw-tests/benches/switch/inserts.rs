@@ -109,7 +109,7 @@ impl Written {
 /// Writes entries in batches, one request at a time, from one client. Making
 /// the requests is not timed.
 fn fill(rig: &Rig, from: usize, until: usize, batch: usize) -> Result<Written> {
-    let mut client = rig.controller.wait(RawClient::connect(ADDRESS))?;
+    let mut client = RawClient::connect(ADDRESS)?;
     let election = rig.controller.client.election_id();
     let mut written = Written {
         entries: 0,
@@ -126,12 +126,7 @@ fn fill(rig: &Rig, from: usize, until: usize, batch: usize) -> Result<Written> {
             })
             .collect();
         let begin = Instant::now();
-        rig.controller.wait(async {
-            for request in requests {
-                client.write(request).await?;
-            }
-            anyhow::Ok(())
-        })?;
+        client.write_all(requests)?;
         written.took += begin.elapsed();
         written.entries += count;
     }

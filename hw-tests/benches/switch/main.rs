@@ -4,7 +4,7 @@
 //! `target/bench/switch.json`; an argument names the only target to measure,
 //! or a part: `links`, `files` or `inserts` of all targets, `memory` for
 //! softswitch's pipeline and `tables` or `lookups` for its tables in memory.
-//! `links` and `files` take one target after them.
+//! `links`, `files` and `inserts` take one target after them.
 //! Every switch gets the same pipeline, the same flows and the same paced
 //! generator, one after the other in one run, over veth pairs in a network
 //! namespace and over files. What is measured is the flow-hit path of `gateway.json`: a
@@ -37,27 +37,9 @@ fn main() -> Result<()> {
     let only = arguments.next();
     match only.as_deref() {
         Some("tables") => return tables().map(|_| ()),
-        Some("inserts") => {
-            for target in Target::ALL {
-                match missing(target) {
-                    Some(reason) => println!("SKIPPED {target}: {reason}"),
-                    None => println!("{target}: {}", inserts::measure(target)?),
-                }
-            }
-            return Ok(());
-        }
-        Some(part @ ("links" | "files")) => {
-            let only = arguments.next();
-            let wanted = |target: &Target| only.as_ref().is_none_or(|o| *o == target.to_string());
-            let packets = if part == "links" { links } else { in_files };
-            for target in Target::ALL.into_iter().filter(wanted) {
-                match missing(target) {
-                    Some(reason) => println!("SKIPPED {target}: {reason}"),
-                    None => println!("{target}: {}", Value::Object(packets(target)?)),
-                }
-            }
-            return Ok(());
-        }
+        Some("links") => return each(arguments.next(), |t| links(t).map(Value::Object)),
+        Some("files") => return each(arguments.next(), |t| in_files(t).map(Value::Object)),
+        Some("inserts") => return each(arguments.next(), inserts::measure),
         Some("memory") => {
             println!("{}", memory::measure()?);
             return Ok(());
@@ -86,6 +68,18 @@ fn main() -> Result<()> {
     report::print(&result);
     let path = report::write("switch", &result)?;
     println!("written to {}", path.display());
+    Ok(())
+}
+
+/// Measures a part of one target, or of all.
+fn each(only: Option<String>, part: fn(Target) -> Result<Value>) -> Result<()> {
+    let wanted = |target: &Target| only.as_ref().is_none_or(|only| *only == target.to_string());
+    for target in Target::ALL.into_iter().filter(wanted) {
+        match missing(target) {
+            Some(reason) => println!("SKIPPED {target}: {reason}"),
+            None => println!("{target}: {}", part(target)?),
+        }
+    }
     Ok(())
 }
 

@@ -1,10 +1,12 @@
-//! A client that sends requests as bytes that were made before: what is timed
-//! is the switch, not the making of messages.
+//! A client that sends requests as bytes that were made before, from one thread:
+//! what is timed is the switch, neither the making of messages nor a client's
+//! threads that wake each other.
 
 use anyhow::{Context, Result};
 use p4runtime_proto::p4::v1::{Uint128, Update, WriteRequest, write_request::Atomicity};
 use prost::Message;
 use prost::bytes::{Buf, BufMut};
+use tokio::runtime::{Builder, Runtime};
 use tonic::Status;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -51,24 +53,38 @@ impl Decoder for Bytes {
     }
 }
 
-/// A connection for Write alone.
-pub struct RawClient(Grpc<Channel>);
+/// A connection for Write alone. The thread that calls does everything: waiting
+/// for an answer costs one wake-up.
+pub struct RawClient {
+    grpc: Grpc<Channel>,
+    runtime: Runtime,
+}
 
 impl RawClient {
-    pub async fn connect(address: &str) -> Result<Self> {
+    pub fn connect(address: &str) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-        Ok(Self(Grpc::new(endpoint.connect().await?)))
+        let channel = runtime.block_on(endpoint.connect())?;
+        Ok(Self {
+            grpc: Grpc::new(channel),
+            runtime,
+        })
     }
 
-    /// Sends one request and waits for its answer; all of it must be applied.
-    pub async fn write(&mut self, request: Vec<u8>) -> Result<()> {
-        self.0.ready().await?;
-        let path = PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
-        self.0
-            .unary(tonic::Request::new(request), path, Bytes)
-            .await
-            .context("a write was refused")?;
-        Ok(())
+    /// Sends requests one after the other, each when the one before it is
+    /// answered; all of them must be applied.
+    pub fn write_all(&mut self, requests: Vec<Vec<u8>>) -> Result<()> {
+        let Self { grpc, runtime } = self;
+        runtime.block_on(async {
+            for request in requests {
+                grpc.ready().await?;
+                let path = PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
+                grpc.unary(tonic::Request::new(request), path, Bytes)
+                    .await
+                    .context("a write was refused")?;
+            }
+            Ok(())
+        })
     }
 }
 
