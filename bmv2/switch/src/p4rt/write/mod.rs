@@ -1,5 +1,5 @@
-//! Write: updates become operations on the switch, as many at once as
-//! possible, so that a batch of entries is published once.
+//! Write: updates become operations on the switch, some dozens at once, so that
+//! packets are not disturbed for each.
 
 mod atomic;
 mod resources;
@@ -48,6 +48,10 @@ pub(super) fn execute(
     batch.outcomes
 }
 
+/// Operations that wait at most: what is made of an update is used while it is
+/// still in the caches, and its memory serves the next.
+const WAITING: usize = 64;
+
 struct Batch<'t> {
     target: &'t mut Target,
     binding: &'t Binding,
@@ -71,8 +75,8 @@ impl<'t> Batch<'t> {
     ) -> Self {
         Self {
             outcomes: Vec::with_capacity(updates),
-            ops: Vec::with_capacity(updates),
-            owners: Vec::with_capacity(updates),
+            ops: Vec::with_capacity(updates.min(WAITING)),
+            owners: Vec::with_capacity(updates.min(WAITING)),
             binding,
             target,
             now,
@@ -85,7 +89,12 @@ impl<'t> Batch<'t> {
     fn carry_out(&mut self, update: p4::Update) -> bool {
         self.outcomes.push(Ok(()));
         match self.update(update) {
-            Ok(()) => true,
+            Ok(()) => {
+                if self.ops.len() >= WAITING {
+                    self.flush();
+                }
+                true
+            }
             Err(fault) => {
                 let update = self.outcomes.len() - 1;
                 while self.owners.last() == Some(&update) {
