@@ -17,6 +17,7 @@ mod notifier;
 mod packet_header;
 mod pipeline;
 mod profiles;
+mod prompt;
 mod read;
 mod reconcile;
 mod replication;
@@ -31,7 +32,7 @@ mod write;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use p4runtime_proto::MAX_MESSAGE_BYTES;
@@ -39,9 +40,11 @@ use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Update};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 use tonic::transport::server::TcpIncoming;
 
 use notifier::Notifier;
+use prompt::Prompt;
 use server::Server;
 use service::Service;
 
@@ -215,12 +218,16 @@ impl P4RuntimeServer {
         // client's delayed ACK. The builder's own option is for listeners it
         // opens itself.
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let busy = Arc::new(AtomicBool::new(false));
+        let incoming =
+            incoming.map(move |accepted| accepted.map(|s| Prompt::new(s, Arc::clone(&busy))));
+        let ended = async move {
+            shutdown.await;
+            server.streams.close_all();
+        };
+        // The only service, so no router is needed before it.
         let result = builder
-            .add_service(service)
-            .serve_with_incoming_shutdown(incoming, async move {
-                shutdown.await;
-                server.streams.close_all();
-            })
+            .serve_with_incoming_shutdown(service, incoming, ended)
             .await;
         if let Some(task) = forwarding {
             task.abort();
