@@ -241,3 +241,31 @@ async fn a_long_batch_is_taken_back_too() {
     assert!(c.client.write(request).await.is_err());
     assert_eq!(everything(&mut c).await, before);
 }
+
+/// More updates than are carried out at once, and failures among the first and
+/// among the last of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_of_a_long_batch_are_told_of_the_right_updates() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    c.write(vec![entry::insert(l2(10, 2)), entry::insert(l2(71, 2))])
+        .await
+        .unwrap();
+    let before = everything(&mut c).await;
+    let many: Vec<_> = (1..=80).map(|mac| entry::insert(l2(mac, 3))).collect();
+
+    let mut expected = vec![Code::Aborted; 80];
+    expected[9] = Code::AlreadyExists;
+    let codes = c.codes(many.clone(), Atomicity::RollbackOnError).await;
+    assert_eq!(codes, expected);
+    assert_eq!(everything(&mut c).await, before);
+
+    let mut expected = vec![Code::Ok; 80];
+    expected[9] = Code::AlreadyExists;
+    expected[70] = Code::AlreadyExists;
+    let codes = c.codes(many, Atomicity::ContinueOnError).await;
+    assert_eq!(codes, expected);
+    for (mac, port) in [(9, 3), (10, 2), (11, 3), (71, 2), (80, 3)] {
+        assert_eq!(c.read_entries(l2(mac, 0)).await, [l2(mac, port)]);
+    }
+}
