@@ -49,7 +49,8 @@ pub enum PortSpec {
         /// The device's name.
         interface: String,
     },
-    /// A network interface by AF_XDP. One worker receives from it.
+    /// A network interface by AF_XDP. One worker receives from each of its
+    /// queues.
     Xdp {
         /// The port's number.
         port: u16,

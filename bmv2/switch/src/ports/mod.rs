@@ -25,6 +25,7 @@ mod tap;
 mod vlan;
 mod worker;
 mod xdp;
+mod xdp_tx;
 
 pub use channel::{ChannelEnd, ChannelPort, channel_port};
 pub use clock::Clock;
@@ -161,10 +162,10 @@ pub enum XdpProblem {
         /// The interface's MTU in bytes.
         mtu: u32,
     },
-    /// One socket serves one queue.
+    /// Every queue has a socket with its memory.
     #[error(
-        "takes one receive queue, and the interface has {queues}: \
-         `ethtool -L IFACE combined 1` (`rx 1` for some drivers)"
+        "takes at most 64 receive queues, and the interface has {queues}; more than there are \
+         workers are of no use: `ethtool -L IFACE combined 64` (`rx 64` for some drivers)"
     )]
     Queues {
         /// How many it has.

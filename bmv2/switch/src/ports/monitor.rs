@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::counters::{LinkState, PortCounters};
 use super::dataplane::Shared;
 use super::opening::PortSocket;
-use super::port::{RxQueue, TxQueue};
+use super::port::{Capture, RxEnd, RxQueue, TxEnd, TxQueue};
 use super::sys::{self, Link, Wake};
 use super::{PortError, packet_socket, tap, xdp};
 use crate::Switch;
@@ -25,8 +25,18 @@ const RESCAN_MS: u16 = 2_000;
 /// RTMGRP_LINK of rtnetlink(7).
 const LINK_GROUP: u32 = 1;
 
-/// New ends of a port for a worker, which need not receive from it.
-type NewEnds = (u16, Option<RxQueue>, TxQueue);
+/// New ends of a port for a worker.
+#[derive(Debug)]
+pub(super) enum NewEnds {
+    /// The port was opened again. The worker need not receive from it.
+    Instead {
+        port: u16,
+        rx: Vec<RxEnd>,
+        tx: TxEnd,
+    },
+    /// Its interface has one more queue.
+    Further(RxEnd),
+}
 
 /// New ends of ports that wait for a worker.
 #[derive(Debug, Default)]
@@ -70,6 +80,8 @@ pub(super) struct Watched {
     pub(super) interface: String,
     pub(super) counters: Arc<PortCounters>,
     pub(super) access: Access,
+    /// Where to write what comes in and what goes out.
+    pub(super) captures: [Option<Capture>; 2],
     /// The sockets, for the kernel's own count of drops.
     pub(super) sockets: Arc<Mutex<Vec<PortSocket>>>,
     /// The interface that the sockets belong to; `None` if it has gone.
@@ -181,6 +193,9 @@ impl Monitor {
                 }
             };
             let usable = !stale || this.reopen(*ring_frames, workers);
+            if !stale && link.is_some() {
+                this.follow_queues(workers);
+            }
             let state = match link {
                 Some(link) if link.running && usable => LinkState::Up,
                 Some(_) => LinkState::Down,
@@ -191,7 +206,10 @@ impl Monitor {
             }
             let (port, interface) = (this.port, &this.interface);
             match state {
-                LinkState::Up => tracing::info!(port, interface, "the port is up"),
+                LinkState::Up => {
+                    tracing::info!(port, interface, "the port is up");
+                    this.send_late();
+                }
                 LinkState::Down => tracing::warn!(
                     port,
                     interface,
@@ -214,6 +232,44 @@ impl Watched {
             if let PortSocket::Xdp(port) = socket {
                 port.set_mtu(mtu);
             }
+        }
+    }
+
+    /// Has the workers serve the queues that an interface by AF_XDP has got.
+    fn follow_queues(&self, workers: &[(Arc<Wake>, Arc<Mailbox>)]) {
+        for socket in &*self.sockets.lock() {
+            let PortSocket::Xdp(port) = socket else {
+                continue;
+            };
+            for (queue, rx) in port.follow_queues() {
+                let (wake, mailbox) = &workers[queue % workers.len()];
+                mailbox.put(NewEnds::Further(self.rx_end(RxQueue::Xdp(rx))));
+                wake.signal();
+            }
+        }
+    }
+
+    /// Has what waits in sockets leave, now that the interface is up.
+    fn send_late(&self) {
+        for socket in &*self.sockets.lock() {
+            if let PortSocket::Xdp(port) = socket {
+                port.send_late();
+            }
+        }
+    }
+
+    fn rx_end(&self, queue: RxQueue) -> RxEnd {
+        RxEnd {
+            port: self.port,
+            queue,
+            capture: self.captures[0].clone(),
+        }
+    }
+
+    fn tx_end(&self, queue: TxQueue) -> TxEnd {
+        TxEnd {
+            queue,
+            capture: self.captures[1].clone(),
         }
     }
 
@@ -242,7 +298,8 @@ impl Watched {
         self.opened = link;
         self.counters.reopened();
         for ((rx, tx), (wake, mailbox)) in ends.into_iter().zip(workers) {
-            mailbox.put((self.port, rx, tx));
+            let port = self.port;
+            mailbox.put(NewEnds::Instead { port, rx, tx });
             wake.signal();
         }
         tracing::info!(port = self.port, interface = self.interface, "opened again");
@@ -252,37 +309,43 @@ impl Watched {
     /// Opens the interface for so many workers.
     pub(super) fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
         let (port, interface, counters) = (self.port, &self.interface, &self.counters);
-        // Where one worker receives, it is the first.
-        let by_one = |rx| std::iter::once(Some(rx)).chain(std::iter::repeat_with(|| None));
         match self.access {
             Access::Packet => {
                 let opened = packet_socket::open(port, interface, ring_frames, workers, counters)?;
                 let sockets = opened.ends.iter();
                 let sockets = sockets.map(|(rx, _)| PortSocket::Packet(rx.share_fd()));
                 let sockets = sockets.collect();
-                let ends = opened.ends.into_iter();
-                let ends = ends.map(|(rx, tx)| (Some(RxQueue::Packet(rx)), TxQueue::Packet(tx)));
+                let ends = opened.ends.into_iter().map(|(rx, tx)| {
+                    let rx = self.rx_end(RxQueue::Packet(rx));
+                    (vec![rx], self.tx_end(TxQueue::Packet(tx)))
+                });
                 Ok((sockets, opened.link, ends.collect()))
             }
             Access::Tap => {
                 let (rx, tx, link) = tap::open(port, interface, counters)?;
                 let sockets = vec![PortSocket::Tap(rx.share_fd())];
-                let ends = by_one(RxQueue::Tap(rx)).map(|rx| (rx, TxQueue::Tap(tx.clone())));
+                // The first worker receives.
+                let mut rx = vec![self.rx_end(RxQueue::Tap(rx))];
+                let ends = std::iter::repeat_with(|| {
+                    (
+                        std::mem::take(&mut rx),
+                        self.tx_end(TxQueue::Tap(tx.clone())),
+                    )
+                });
                 Ok((sockets, link, ends.take(workers).collect()))
             }
             Access::Xdp => {
-                let (rx, tx, link) = xdp::open(port, interface, ring_frames, counters)?;
-                let sockets = vec![PortSocket::Xdp(rx.share())];
-                let ends = by_one(RxQueue::Xdp(rx)).map(|rx| (rx, TxQueue::Xdp(tx.clone())));
-                Ok((sockets, Some(link), ends.take(workers).collect()))
+                let opened = xdp::open(port, interface, ring_frames, workers, counters)?;
+                let sockets = vec![PortSocket::Xdp(opened.port)];
+                let ends = opened.ends.into_iter().map(|(rx, tx)| {
+                    let rx = rx.into_iter().map(|rx| self.rx_end(RxQueue::Xdp(rx)));
+                    (rx.collect(), self.tx_end(TxQueue::Xdp(tx)))
+                });
+                Ok((sockets, Some(opened.link), ends.collect()))
             }
         }
     }
 }
 
-/// The sockets, what the interface was like, and an end for each worker.
-pub(super) type Opened = (
-    Vec<PortSocket>,
-    Option<Link>,
-    Vec<(Option<RxQueue>, TxQueue)>,
-);
+/// The sockets, what the interface was like, and each worker's ends.
+pub(super) type Opened = (Vec<PortSocket>, Option<Link>, Vec<(Vec<RxEnd>, TxEnd)>);

@@ -127,12 +127,13 @@ impl Opening<'_> {
         books: &PortBooks,
     ) -> Result<(), PortError> {
         let (port, counters) = (books.port, Arc::clone(&books.counters));
-        let [input, output] = self.captures(port, &interface, &counters)?;
+        let captures = self.captures(port, &interface, &counters)?;
         let mut watched = Watched {
             port,
             interface,
             counters,
             access,
+            captures,
             sockets: Arc::clone(&books.sockets),
             opened: None,
         };
@@ -140,16 +141,9 @@ impl Opening<'_> {
         *books.sockets.lock() = sockets;
         watched.opened = link;
         self.watched.push(watched);
-        for (worker, (rx, queue)) in self.workers.iter_mut().zip(ends) {
-            if let Some(queue) = rx {
-                worker.rx.push(RxEnd {
-                    port,
-                    queue,
-                    capture: input.clone(),
-                });
-            }
-            let capture = output.clone();
-            worker.tx.push((port, TxEnd { queue, capture }));
+        for (worker, (rx, tx)) in self.workers.iter_mut().zip(ends) {
+            worker.rx.extend(rx);
+            worker.tx.push((port, tx));
         }
         Ok(())
     }

@@ -13,7 +13,8 @@ use super::packet_socket::PacketRx;
 use super::packet_tx::PacketTx;
 use super::pcap::PcapWriter;
 use super::tap::{TapRx, TapTx};
-use super::xdp::{XdpRx, XdpTx};
+use super::xdp::XdpRx;
+use super::xdp_tx::XdpTx;
 
 /// Where packets come from.
 #[derive(Debug)]
@@ -130,11 +131,12 @@ impl RxEnd {
         packets
     }
 
-    pub(super) fn is_ready(&self) -> bool {
-        match &self.queue {
+    pub(super) fn is_ready(&mut self) -> bool {
+        match &mut self.queue {
             RxQueue::Packet(rx) => rx.is_ready(),
+            RxQueue::Xdp(rx) => rx.is_ready(),
             // Only reading tells.
-            RxQueue::Tap(_) | RxQueue::Xdp(_) => true,
+            RxQueue::Tap(_) => true,
             RxQueue::Channel(end, _) => !end.is_empty(),
         }
     }

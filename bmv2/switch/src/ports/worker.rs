@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use super::batch::TxBatch;
 use super::dataplane::Shared;
-use super::monitor::Mailbox;
-use super::port::{RxEnd, TxEnd, TxQueue};
+use super::monitor::{Mailbox, NewEnds};
+use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
 use crate::{Output, Switch, Worker};
 
@@ -48,11 +48,11 @@ impl TxPorts {
         }
     }
 
-    fn replace(&mut self, port: u16, queue: TxQueue) {
+    fn replace(&mut self, port: u16, new: TxEnd) {
         if let Some(Some(position)) = self.by_port.get(usize::from(port))
             && let Some((end, _)) = self.queues.get_mut(usize::from(*position))
         {
-            end.queue = queue;
+            *end = new;
         }
     }
 
@@ -176,15 +176,20 @@ impl WorkerLoop {
         packets
     }
 
-    /// Takes over the sockets of interfaces that were opened again.
+    /// Takes over the sockets of interfaces that were opened again, and those
+    /// of further queues.
     fn replace_ends(&mut self) {
-        for (port, new_rx, new_tx) in self.mailbox.take() {
-            if let Some(new_rx) = new_rx
-                && let Some(end) = self.rx.iter_mut().find(|end| end.port == port)
-            {
-                std::mem::replace(&mut end.queue, new_rx).abandon();
+        for new in self.mailbox.take() {
+            match new {
+                NewEnds::Instead { port, rx, tx } => {
+                    for end in self.rx.extract_if(.., |end| end.port == port) {
+                        end.queue.abandon();
+                    }
+                    self.rx.extend(rx);
+                    self.tx.replace(port, tx);
+                }
+                NewEnds::Further(rx) => self.rx.push(rx),
             }
-            self.tx.replace(port, new_tx);
         }
     }
 

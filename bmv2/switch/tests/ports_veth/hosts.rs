@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use softswitch::ports::{ChannelPort, Clock, DataPlane, DataPlaneConfig, PortSpec, channel_port};
+use softswitch::ports::{
+    ChannelPort, Clock, DataPlane, DataPlaneConfig, DataPlaneSnapshot, PortSpec, channel_port,
+};
 
 use crate::HOSTS;
 use crate::namespaces::{Namespaces, within};
@@ -87,7 +89,7 @@ pub(crate) fn everything_arrives(namespaces: &Namespaces, client: &UdpSocket, pl
         assert_eq!(round_trip(client, 1000), Ok(()), "packet {i}");
     }
     tagged_frames(namespaces);
-    let stats = plane.snapshot();
+    let stats = settled(plane);
     for port in &stats.ports {
         let lost = port.rx_missed + port.rx_truncated + port.tx_dropped;
         assert_eq!(lost, 0, "{port:?}");
@@ -98,11 +100,23 @@ pub(crate) fn everything_arrives(namespaces: &Namespaces, client: &UdpSocket, pl
         );
         assert!(port.tx_bytes > 2000 * 1042, "{port:?}");
     }
-    let transmitted: u64 = stats.ports.iter().map(|p| p.tx_packets).sum();
-    assert_eq!(stats.transmitted, transmitted);
-    let received: u64 = stats.ports.iter().map(|p| p.rx_packets).sum();
-    assert_eq!(stats.received, received);
     assert_eq!(stats.no_such_port, 0);
+}
+
+/// The counters when those of the ports and of the switch agree, which they do
+/// not while a burst is under way.
+fn settled(plane: &DataPlane) -> DataPlaneSnapshot {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let stats = plane.snapshot();
+        let received: u64 = stats.ports.iter().map(|p| p.rx_packets).sum();
+        let transmitted: u64 = stats.ports.iter().map(|p| p.tx_packets).sum();
+        if (stats.received, stats.transmitted) == (received, transmitted) {
+            return stats;
+        }
+        assert!(Instant::now() < deadline, "{stats:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// A wire end in a host's namespace: frames go out of `h0` as they are given,

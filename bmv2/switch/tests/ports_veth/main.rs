@@ -18,6 +18,7 @@ mod sockets;
 mod switch;
 mod taps;
 mod xdp;
+mod xdp_queues;
 
 /// The hosts, by the ports that they are at.
 const HOSTS: [u16; 2] = [1, 2];

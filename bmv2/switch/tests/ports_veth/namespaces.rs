@@ -30,15 +30,23 @@ pub(crate) fn ip(arguments: &str) {
 pub(crate) struct Namespaces {
     pub(crate) prefix: String,
     pub(crate) mtu: u32,
+    /// Of each kind, at each end of a link.
+    queues: u32,
 }
 
 impl Namespaces {
     /// The switch's namespace and one for each host, joined by veth pairs.
     /// `tag` tells apart those of one process.
     pub(crate) fn new(tag: &str, mtu: u32) -> Self {
+        Self::with_queues(tag, mtu, 1)
+    }
+
+    /// As [`new`](Self::new), with interfaces of several queues.
+    pub(crate) fn with_queues(tag: &str, mtu: u32, queues: u32) -> Self {
         let this = Self {
             prefix: format!("sstest{}{tag}", std::process::id()),
             mtu,
+            queues,
         };
         ip(&format!("netns add {}", this.switch()));
         for host in HOSTS {
@@ -51,8 +59,9 @@ impl Namespaces {
     /// Makes the veth pair between a host and the switch.
     pub(crate) fn join(&self, host: u16) {
         let (ns, switch, mtu) = (self.host(host), self.switch(), self.mtu);
+        let queues = format!("numrxqueues {0} numtxqueues {0}", self.queues);
         ip(&format!(
-            "link add h0 netns {ns} type veth peer name p{host} netns {switch}"
+            "link add h0 netns {ns} {queues} type veth peer name p{host} netns {switch} {queues}"
         ));
         ip(&format!("-n {switch} link set p{host} mtu {mtu} up"));
         ip(&format!(

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "bpf(2) has no safe wrapper")]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 // From linux/bpf.h and linux/if_link.h.
 const BPF_MAP_CREATE: libc::c_long = 0;
@@ -15,6 +15,7 @@ const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// The members of `union bpf_attr` for BPF_MAP_CREATE that are used.
 #[repr(C)]
@@ -82,70 +83,86 @@ fn redirect(map: u32) -> [u64; 6] {
     ]
 }
 
-/// Sends what the interface receives on queue `i` to `sockets[i]`, before the
-/// kernel's own protocols see it, until the returned descriptor is closed. The
-/// kernel closes it when the process ends.
-pub(in crate::ports) fn attach_redirect(
-    interface: u32,
-    sockets: &[BorrowedFd<'_>],
-) -> io::Result<OwnedFd> {
-    let raw = |fd: &dyn AsDescriptor| fd.raw().cast_unsigned();
-    let map = MapCreate {
-        map_type: BPF_MAP_TYPE_XSKMAP,
-        key_size: 4,
-        value_size: 4,
-        max_entries: u32::try_from(sockets.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
-    };
-    // SAFETY: the command's members, which have no pointers.
-    let map = unsafe { bpf_fd(BPF_MAP_CREATE, &map) }?;
-    for (index, socket) in (0u32..).zip(sockets) {
-        let value = raw(socket);
-        let update = MapUpdate {
-            map_fd: raw(&map),
-            padding: 0,
-            key: std::ptr::from_ref(&index).addr() as u64,
-            value: std::ptr::from_ref(&value).addr() as u64,
-            flags: 0,
+/// An XDP program that sends what an interface receives to sockets, before the
+/// kernel's own protocols see it. It goes when this value is dropped or the
+/// process ends.
+#[derive(Debug)]
+pub(in crate::ports) struct Redirect {
+    _link: OwnedFd,
+    /// The socket of each queue.
+    map: OwnedFd,
+}
+
+impl Redirect {
+    /// Attaches the program to the interface with this index: what comes in on
+    /// queue `i` goes to `sockets[i]`. `queues` is the most that there can ever
+    /// be. `native` has the driver run the program, otherwise any driver will do.
+    pub(in crate::ports) fn attach(
+        interface: u32,
+        native: bool,
+        queues: u32,
+        sockets: &[BorrowedFd<'_>],
+    ) -> io::Result<Self> {
+        let map = MapCreate {
+            map_type: BPF_MAP_TYPE_XSKMAP,
+            key_size: 4,
+            value_size: 4,
+            max_entries: queues,
         };
-        // SAFETY: the command's members; key and value point to four bytes
-        // each, which outlive the call.
-        unsafe { bpf(BPF_MAP_UPDATE_ELEM, &update) }?;
+        // SAFETY: the command's members, which have no pointers.
+        let map = unsafe { bpf_fd(BPF_MAP_CREATE, &map) }?;
+        for (queue, socket) in (0..).zip(sockets) {
+            set_socket(&map, queue, *socket)?;
+        }
+        let instructions = redirect(raw(&map));
+        let license = c"Apache-2.0";
+        let program = ProgLoad {
+            prog_type: BPF_PROG_TYPE_XDP,
+            insn_cnt: instructions.len() as u32,
+            insns: instructions.as_ptr().addr() as u64,
+            license: license.as_ptr().addr() as u64,
+        };
+        // SAFETY: the command's members; the instructions and the terminated
+        // string outlive the call.
+        let program = unsafe { bpf_fd(BPF_PROG_LOAD, &program) }?;
+        let link = LinkCreate {
+            prog_fd: raw(&program),
+            target_ifindex: interface,
+            attach_type: BPF_XDP,
+            flags: if native {
+                XDP_FLAGS_DRV_MODE
+            } else {
+                XDP_FLAGS_SKB_MODE
+            },
+        };
+        // SAFETY: the command's members, which have no pointers.
+        let link = unsafe { bpf_fd(BPF_LINK_CREATE, &link) }?;
+        Ok(Self { _link: link, map })
     }
-    let instructions = redirect(raw(&map));
-    let license = c"Apache-2.0";
-    let program = ProgLoad {
-        prog_type: BPF_PROG_TYPE_XDP,
-        insn_cnt: instructions.len() as u32,
-        insns: instructions.as_ptr().addr() as u64,
-        license: license.as_ptr().addr() as u64,
+
+    /// Sends what comes in on a further queue to `socket`.
+    pub(in crate::ports) fn add(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        set_socket(&self.map, queue, socket)
+    }
+}
+
+fn set_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let value = raw(&socket);
+    let update = MapUpdate {
+        map_fd: raw(map),
+        padding: 0,
+        key: std::ptr::from_ref(&queue).addr() as u64,
+        value: std::ptr::from_ref(&value).addr() as u64,
+        flags: 0,
     };
-    // SAFETY: the command's members; the instructions and the terminated
-    // string outlive the call.
-    let program = unsafe { bpf_fd(BPF_PROG_LOAD, &program) }?;
-    let link = LinkCreate {
-        prog_fd: raw(&program),
-        target_ifindex: interface,
-        attach_type: BPF_XDP,
-        flags: XDP_FLAGS_SKB_MODE,
-    };
-    // SAFETY: the command's members, which have no pointers.
-    unsafe { bpf_fd(BPF_LINK_CREATE, &link) }
+    // SAFETY: the command's members; key and value point to four bytes each,
+    // which outlive the call.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &update) }?;
+    Ok(())
 }
 
-trait AsDescriptor {
-    fn raw(&self) -> i32;
-}
-
-impl AsDescriptor for OwnedFd {
-    fn raw(&self) -> i32 {
-        self.as_raw_fd()
-    }
-}
-
-impl AsDescriptor for BorrowedFd<'_> {
-    fn raw(&self) -> i32 {
-        self.as_raw_fd()
-    }
+fn raw(fd: &impl AsRawFd) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
 }
 
 /// # Safety

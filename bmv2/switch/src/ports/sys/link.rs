@@ -59,6 +59,58 @@ pub(in crate::ports) fn link(fd: BorrowedFd<'_>, interface: &str) -> io::Result<
     }
 }
 
+/// How many queues an interface uses. Those of the lowest numbers are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ports) struct Queues {
+    /// To receive.
+    pub(in crate::ports) receive: u32,
+    /// To send.
+    pub(in crate::ports) send: u32,
+}
+
+/// `struct ethtool_channels` of linux/ethtool.h: most of each kind, and how
+/// many are in use.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Channels {
+    command: u32,
+    most: [u32; 4],
+    receive: u32,
+    send: u32,
+    other: u32,
+    combined: u32,
+}
+
+impl From<Channels> for Queues {
+    /// A combined channel is a queue of each kind.
+    fn from(channels: Channels) -> Self {
+        Self {
+            receive: channels.combined.saturating_add(channels.receive),
+            send: channels.combined.saturating_add(channels.send),
+        }
+    }
+}
+
+/// Asks the driver for the queues in use; `None` if it does not tell.
+pub(in crate::ports) fn queues(fd: BorrowedFd<'_>, interface: &str) -> io::Result<Option<Queues>> {
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    let mut request = interface_request(interface)?;
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: SIOCETHTOOL with this command reads the name in `request`, which
+    // is terminated, and writes what `ifru_data` points to, which has the
+    // layout that it wants and outlives the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    match check(result) {
+        Ok(()) => Ok(Some(channels.into())),
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 pub(super) fn flags(fd: BorrowedFd<'_>, interface: &str) -> io::Result<i32> {
     let mut request = interface_request(interface)?;
     // SAFETY: SIOCGIFFLAGS reads the name in `request`, which is terminated,
@@ -84,4 +136,50 @@ pub(super) fn interface_request(interface: &str) -> io::Result<libc::ifreq> {
         ifr_name,
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::super::{isolated::isolated, packet_socket};
+    use super::*;
+
+    #[test]
+    fn combined_channels_are_queues_of_both_kinds() {
+        let channels = Channels {
+            combined: 8,
+            receive: 2,
+            ..Channels::default()
+        };
+        let queues = Queues {
+            receive: 10,
+            send: 8,
+        };
+        assert_eq!(Queues::from(channels), queues);
+    }
+
+    #[test]
+    fn queues_are_those_that_an_interface_was_made_with() {
+        let found = isolated(|| {
+            let made = std::process::Command::new("ip")
+                .args(["link", "add", "v0", "numrxqueues", "3", "numtxqueues", "2"])
+                .args(["type", "veth", "peer", "name", "v1"])
+                .status();
+            made.is_ok_and(|status| status.success()).then(|| {
+                let socket = packet_socket().unwrap();
+                ["v0", "lo"].map(|name| queues(socket.as_fd(), name).unwrap())
+            })
+        });
+        let Some(Some(found)) = found else {
+            println!("SKIPPED: no veth pair in a network namespace of its own");
+            return;
+        };
+        let made = Queues {
+            receive: 3,
+            send: 2,
+        };
+        // The loopback interface's driver does not tell.
+        assert_eq!(found, [Some(made), None]);
+    }
 }

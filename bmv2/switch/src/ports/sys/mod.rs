@@ -18,8 +18,8 @@ mod tx_ring;
 mod wake;
 mod xdp;
 
-pub(super) use bpf::attach_redirect;
-pub(super) use link::{Link, link};
+pub(super) use bpf::Redirect;
+pub(super) use link::{Link, Queues, link, queues};
 pub(super) use packet::{
     ALL_PROTOCOLS, FanoutGroup, SEND_BATCH, bind, close_gate, ignore_outgoing, join_fanout,
     open_gate, packet_socket, send_many, set_promiscuous, take_drops,
@@ -29,7 +29,7 @@ pub(super) use rx_ring::RxRing;
 pub(super) use tap::{has_tap, open_tap, set_up};
 pub(super) use tx_ring::TxRing;
 pub(super) use wake::Wake;
-pub(super) use xdp::{XDP_MAX_PACKET, XskSocket, rx_queues};
+pub(super) use xdp::{XDP_MAX_PACKET, XskFrames, XskMode, XskRx, XskSocket};
 
 fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer and the length describe `value`, plain data that

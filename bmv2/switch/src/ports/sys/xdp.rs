@@ -9,7 +9,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab as _};
 use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
@@ -21,14 +23,22 @@ use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, Waka
 pub(in crate::ports) const XDP_MAX_PACKET: usize = 4096 - 256;
 /// Packets that move between a ring and this side at a time.
 const MOVE: usize = 64;
-/// Frames for packets to send.
-const TX_FRAMES: u32 = 1024;
+/// Fewest and most frames for packets that come in, or that go out.
+const FRAMES: std::ops::RangeInclusive<usize> = 64..=8192;
+
+/// How packets get between the interface and a socket's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ports) enum XskMode {
+    /// The driver has the hardware use the memory. Only some drivers do.
+    ZeroCopy,
+    /// The kernel copies them, whatever the driver.
+    Copy,
+}
 
 /// A socket on one queue of an interface.
 pub(in crate::ports) struct XskSocket {
     // The order of the fields is that in which they are dropped: the memory
     // comes last.
-    received: HeapSlab,
     to_send: HeapSlab,
     socket: XdpSocket,
     rx: RxRing,
@@ -40,6 +50,7 @@ pub(in crate::ports) struct XskSocket {
     owed: usize,
     /// What [`Self::take_losses`] has told already.
     told: XskLosses,
+    mode: XskMode,
 }
 
 // SAFETY: what keeps the fields from being sent are packets, pointers into the
@@ -61,33 +72,53 @@ pub(in crate::ports) struct XskLosses {
     pub(in crate::ports) tx: u64,
 }
 
+/// How many packets of each direction a socket has room for, about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ports) struct XskFrames {
+    /// Received, until they are processed.
+    pub(in crate::ports) receive: usize,
+    /// Under way to the interface; 0 if the socket is not for sending.
+    pub(in crate::ports) send: usize,
+}
+
 impl XskSocket {
-    /// Opens a socket in copy mode on queue `queue` of the interface with this
-    /// index. About `frames` received packets have room.
-    pub(in crate::ports) fn open(interface: u32, queue: u32, frames: usize) -> io::Result<Self> {
-        let rx_frames = u32::try_from(frames.clamp(64, 8192)).unwrap_or(8192);
+    /// Opens a socket on queue `queue` of the interface with this index. It is
+    /// an error if that is in use, or if the driver cannot do as `mode` says.
+    pub(in crate::ports) fn open(
+        interface: u32,
+        queue: u32,
+        frames: XskFrames,
+        mode: XskMode,
+    ) -> io::Result<Self> {
+        let within = |frames: usize| frames.clamp(*FRAMES.start(), *FRAMES.end()) as u32;
+        let rx_frames = within(frames.receive);
+        let tx_frames = frames.send.min(*FRAMES.end()) as u32;
         // Rings are powers of two. Twice as many places as frames: the kernel
         // says late which places it has done with.
-        let ring = rx_frames.next_power_of_two() * 2;
+        let rx_ring = rx_frames.next_power_of_two() * 2;
+        let tx_ring = within(frames.send).next_power_of_two() * 2;
         let config = UmemCfgBuilder {
             frame_size: FrameSize::FourK,
-            frame_count: rx_frames + TX_FRAMES,
+            frame_count: rx_frames + tx_frames,
             ..UmemCfgBuilder::default()
         };
         let umem = config.build().map_err(io::Error::other)?;
         let mut umem = Umem::map(umem)?;
         let rings = RingConfigBuilder {
-            rx_count: ring,
-            fill_count: ring,
-            tx_count: TX_FRAMES * 2,
-            completion_count: TX_FRAMES * 2,
+            rx_count: rx_ring,
+            fill_count: rx_ring,
+            tx_count: tx_ring,
+            completion_count: tx_ring,
         };
         let rings = rings.build().map_err(io::Error::other)?;
         let mut builder = XdpSocketBuilder::new().map_err(system_error)?;
         let (rings, mut flags) = builder
             .build_wakable_rings(&umem, rings)
             .map_err(system_error)?;
-        flags.force_copy();
+        match mode {
+            XskMode::ZeroCopy => flags.force_zerocopy(),
+            XskMode::Copy => flags.force_copy(),
+        }
         let mut fill = rings.fill_ring;
         // SAFETY: `umem` is dropped after the socket: by the order of the
         // fields, and here too, where it is declared before the socket.
@@ -99,7 +130,6 @@ impl XskSocket {
             return Err(io::ErrorKind::InvalidData.into());
         };
         Ok(Self {
-            received: HeapSlab::with_capacity(MOVE),
             to_send: HeapSlab::with_capacity(MOVE),
             socket,
             rx,
@@ -109,6 +139,7 @@ impl XskSocket {
             umem,
             owed: 0,
             told: XskLosses::default(),
+            mode,
         })
     }
 
@@ -118,23 +149,43 @@ impl XskSocket {
         unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) }.try_clone_to_owned()
     }
 
-    /// Gives the packets that have come in to `sink`, at most 64 or so;
-    /// returns how many.
-    pub(in crate::ports) fn receive(&mut self, mut sink: impl FnMut(&[u8])) -> usize {
-        // SAFETY: the packets stay in `received`, which is emptied below.
-        let count = unsafe { self.rx.recv(&self.umem, &mut self.received) };
-        while let Some(packet) = self.received.pop_back() {
-            sink(&packet);
+    /// Moves packets that have come in to `taken`, as many as have room there.
+    fn take(&mut self, taken: &mut HeapSlab) {
+        // SAFETY: [`XskRx`] keeps them no longer than this socket.
+        unsafe { self.rx.recv(&self.umem, taken) };
+    }
+
+    /// Lets the kernel use the memory of packets again that [`Self::take`] gave.
+    fn give_back(&mut self, processed: &mut HeapSlab) {
+        let mut wanted = self.owed;
+        while let Some(packet) = processed.pop_back() {
             self.umem.free_packet(packet);
+            wanted += 1;
         }
-        let wanted = self.owed + count;
-        if wanted > 0 {
-            // SAFETY: `umem` is dropped after the socket. In copy mode the
-            // kernel needs no waking, so the call cannot fail.
-            let done = unsafe { self.fill.enqueue(&mut self.umem, wanted, false) };
-            self.owed = wanted - done.unwrap_or(0);
+        // SAFETY: `umem` is dropped after the socket. Without a wake-up the
+        // call does not fail.
+        let done = unsafe { self.fill.enqueue(&mut self.umem, wanted, false) }.unwrap_or(0);
+        self.owed = wanted - done;
+        if done > 0 && self.mode == XskMode::ZeroCopy {
+            self.wake_receiving();
         }
-        count
+    }
+
+    /// Tells a driver that may have stopped for want of frames that there are
+    /// some again.
+    fn wake_receiving(&self) {
+        // SAFETY: no memory is given to write to. A failure needs no answer:
+        // the interface is down, or the driver is busy already.
+        unsafe {
+            libc::recvfrom(
+                self.socket.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
     }
 
     /// Puts a packet where [`Self::submit`] takes it from. False if there is
@@ -209,9 +260,57 @@ impl XskSocket {
     }
 }
 
-/// How many receive queues the interface uses.
-pub(in crate::ports) fn rx_queues(interface: u32) -> io::Result<u32> {
-    Ok(NicIndex(interface).queue_counts()?.rx_count())
+/// Takes packets from a socket. While they are processed the socket is not
+/// locked: some may leave by it.
+pub(in crate::ports) struct XskRx {
+    /// Packets in the socket's memory, so they are dropped before it.
+    taken: HeapSlab,
+    processed: HeapSlab,
+    socket: Arc<Mutex<XskSocket>>,
+}
+
+// SAFETY: as for `XskSocket`, which owns the memory that the packets are in and
+// lives as long as this value.
+unsafe impl Send for XskRx {}
+
+impl std::fmt::Debug for XskRx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("XskRx").finish_non_exhaustive()
+    }
+}
+
+impl XskRx {
+    pub(in crate::ports) fn new(socket: Arc<Mutex<XskSocket>>) -> Self {
+        Self {
+            taken: HeapSlab::with_capacity(MOVE),
+            processed: HeapSlab::with_capacity(MOVE),
+            socket,
+        }
+    }
+
+    /// Whether there are packets to [`receive`](Self::receive).
+    pub(in crate::ports) fn is_ready(&mut self) -> bool {
+        if self.taken.is_empty() {
+            self.socket.lock().take(&mut self.taken);
+        }
+        !self.taken.is_empty()
+    }
+
+    /// Gives `max` packets that have come in to `sink`, or up to 64 more if
+    /// that many are there; returns how many.
+    pub(in crate::ports) fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
+        let mut count = 0;
+        while count < max && self.is_ready() {
+            count += self.taken.len();
+            while let Some(packet) = self.taken.pop_back() {
+                sink(&packet);
+                // Has room: it is as large as `taken`.
+                self.processed.push_front(packet);
+            }
+            self.socket.lock().give_back(&mut self.processed);
+        }
+        count
+    }
 }
 
 fn system_error(error: SocketError) -> io::Error {
