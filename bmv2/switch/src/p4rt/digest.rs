@@ -27,6 +27,15 @@ pub(super) struct List {
     pub(super) messages: Vec<Message>,
 }
 
+/// A digest that is switched on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct SwitchedOn {
+    pub(super) config: Config,
+    /// Which time it is that a digest was switched on. What was buffered and
+    /// suppressed goes when it is switched off, however soon it is on again.
+    pub(super) time: u64,
+}
+
 /// Buffers and caches of all digests.
 #[derive(Debug, Default)]
 pub(super) struct Digests {
@@ -36,6 +45,8 @@ pub(super) struct Digests {
 
 #[derive(Debug, Default)]
 struct State {
+    /// As in [`SwitchedOn`].
+    time: u64,
     buffer: Vec<Message>,
     buffered: HashSet<Message>,
     first_at: Timestamp,
@@ -49,11 +60,11 @@ impl Digests {
     pub(super) fn push(
         &mut self,
         digest: u32,
-        config: &Config,
+        on: &SwitchedOn,
         message: Message,
         now: Timestamp,
     ) -> Option<List> {
-        let state = self.states.entry(digest).or_default();
+        let state = self.state(digest, on.time);
         if state.cached.contains(&message) || !state.buffered.insert(message.clone()) {
             return None;
         }
@@ -61,20 +72,21 @@ impl Digests {
             state.first_at = now;
         }
         state.buffer.push(message);
-        let size = match usize::try_from(config.max_list_size) {
+        let size = match usize::try_from(on.config.max_list_size) {
             Ok(size @ 1..) => size.min(MAX_LIST_SIZE),
             _ => DEFAULT_LIST_SIZE,
         };
-        if state.buffer.len() >= size || config.max_timeout_ns <= 0 {
-            self.take(digest, config, now)
+        if state.buffer.len() >= size || on.config.max_timeout_ns <= 0 {
+            self.take(digest, &on.config, now)
         } else {
             None
         }
     }
 
     /// Expires the cache and takes the list if its time has come.
-    pub(super) fn poll(&mut self, digest: u32, config: &Config, now: Timestamp) -> Option<List> {
-        let state = self.states.get_mut(&digest)?;
+    pub(super) fn poll(&mut self, digest: u32, on: &SwitchedOn, now: Timestamp) -> Option<List> {
+        let state = self.state(digest, on.time);
+        let config = &on.config;
         let elapsed = |since: Timestamp| {
             let ns = now.as_nanos().saturating_sub(since.as_nanos());
             i64::try_from(ns).unwrap_or(i64::MAX)
@@ -91,6 +103,18 @@ impl Digests {
             return None;
         }
         self.take(digest, config, now)
+    }
+
+    /// What is known of a digest since it was switched on.
+    fn state(&mut self, digest: u32, time: u64) -> &mut State {
+        let state = self.states.entry(digest).or_default();
+        if state.time != time {
+            *state = State {
+                time,
+                ..State::default()
+            };
+        }
+        state
     }
 
     fn take(&mut self, digest: u32, config: &Config, now: Timestamp) -> Option<List> {
@@ -168,11 +192,14 @@ mod tests {
         Timestamp::from_millis(ms)
     }
 
-    fn config(timeout_ms: i64, size: i32, ack_ms: i64) -> Config {
-        Config {
-            max_timeout_ns: timeout_ms * 1_000_000,
-            max_list_size: size,
-            ack_timeout_ns: ack_ms * 1_000_000,
+    fn config(timeout_ms: i64, size: i32, ack_ms: i64) -> SwitchedOn {
+        SwitchedOn {
+            config: Config {
+                max_timeout_ns: timeout_ms * 1_000_000,
+                max_list_size: size,
+                ack_timeout_ns: ack_ms * 1_000_000,
+            },
+            time: 1,
         }
     }
 
@@ -232,5 +259,20 @@ mod tests {
         assert_eq!(d.push(D, &c, message(1), at(40)), None);
         d.poll(D, &c, at(130));
         assert!(d.push(D, &c, message(1), at(131)).is_some());
+    }
+
+    #[test]
+    fn what_is_switched_on_again_begins_anew() {
+        let mut d = Digests::default();
+        let c = config(0, 1, i64::MAX / 1_000_000);
+        let again = SwitchedOn { time: 2, ..c };
+        assert!(d.push(D, &c, message(1), at(0)).is_some());
+        assert_eq!(d.push(D, &c, message(1), at(1)), None);
+        assert!(d.push(D, &again, message(1), at(2)).is_some());
+        // Nor is what waited sent.
+        let waits = config(100, 10, 0);
+        let again = SwitchedOn { time: 2, ..waits };
+        d.push(D, &waits, message(2), at(0));
+        assert_eq!(d.poll(D, &again, at(500)), None);
     }
 }

@@ -96,17 +96,17 @@ fn digests(server: &Server) -> bool {
             let more = taken.len() == DIGEST_SLICE;
             for digest in taken {
                 let bound = target.pipeline.binding.digest_of_core(digest.digest);
-                let config = bound.and_then(|(id, _)| Some((id, target.digests.get(&id)?)));
-                if let Some((id, config)) = config {
-                    due.extend(buffers.push(id, config, digest.values, now));
+                let on = bound.and_then(|(id, _)| Some((id, target.digests.get(&id)?)));
+                if let Some((id, on)) = on {
+                    due.extend(buffers.push(id, on, digest.values, now));
                 }
             }
             if !more {
                 break;
             }
         }
-        for (id, config) in target.digests.iter() {
-            due.extend(buffers.poll(*id, config, now));
+        for (id, on) in target.digests.iter() {
+            due.extend(buffers.poll(*id, on, now));
         }
     } else {
         // Nobody wants them; they must not pile up.

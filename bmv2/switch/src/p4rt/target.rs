@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use p4runtime_proto::p4::config::v1::P4Info;
-use p4runtime_proto::p4::v1::{ValueSetEntry, digest_entry};
+use p4runtime_proto::p4::v1::ValueSetEntry;
 
 use super::Mode;
 use super::binding::Binding;
+use super::digest::SwitchedOn;
 use super::profiles::Profiles;
 use super::replication::Replication;
 use crate::Switch;
@@ -42,7 +43,9 @@ pub(super) struct Target {
     pub(super) replication: Arc<Replication>,
     pub(super) default_marks: Arc<HashMap<u32, Marks>>,
     /// Digests that are switched on.
-    pub(super) digests: Arc<HashMap<u32, digest_entry::Config>>,
+    pub(super) digests: Arc<HashMap<u32, SwitchedOn>>,
+    /// How often any was switched on.
+    pub(super) digests_switched_on: u64,
     /// Value sets as they were written.
     pub(super) value_sets: Arc<HashMap<u32, ValueSetEntry>>,
 }
@@ -57,6 +60,7 @@ impl Target {
             replication: Arc::default(),
             default_marks: Arc::default(),
             digests: Arc::default(),
+            digests_switched_on: 0,
             value_sets: Arc::default(),
         }
     }

@@ -121,6 +121,45 @@ async fn every_type_is_sent() {
     }
 }
 
+/// What waits for its acknowledgement is not sent again, but for a digest that
+/// was off in between, be it for no time at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_that_was_off_begins_anew() {
+    let bed = Bed::start().await;
+    let mut c = bed.primary(1).await;
+    let action = Action::VerifyAndCommit;
+    c.set_pipeline(action, Some(pushed(program())))
+        .await
+        .unwrap();
+    let digest = p4::DigestEntry {
+        digest_id: digest_id("twice_t"),
+        config: Some(p4::digest_entry::Config {
+            max_timeout_ns: 0,
+            max_list_size: 1,
+            ack_timeout_ns: i64::MAX,
+        }),
+    };
+    c.write(vec![entry::insert(digest)]).await.unwrap();
+    for _ in 0..3 {
+        // The second of these is the same, the third tells that nothing came
+        // between.
+        for kind in [2, 2, 3] {
+            bed.send(1, &packet(kind));
+        }
+        for expected in [SRC, DST] {
+            match c.next().await.unwrap() {
+                Down::Digest(list) => {
+                    let expected = data(Data::Struct(members(vec![bits(expected)])));
+                    assert_eq!(list.data, [expected]);
+                }
+                other => panic!("not a digest: {other:?}"),
+            }
+        }
+        let again = vec![entry::delete(digest), entry::insert(digest)];
+        c.write(again).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_sent_can_only_not_be_switched_on() {
     let bed = Bed::start().await;

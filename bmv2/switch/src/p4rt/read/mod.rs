@@ -348,7 +348,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
             }
         }
         for digest_id in ids {
-            let config = self.target.digests.get(&digest_id).copied();
+            let config = self.target.digests.get(&digest_id).map(|on| on.config);
             self.answers
                 .entity(Entity::DigestEntry(p4::DigestEntry { digest_id, config }))?;
         }

@@ -11,6 +11,7 @@ use tonic::Code;
 use super::Batch;
 use crate::p4rt::Mode;
 use crate::p4rt::binding::{Binding, CounterUnit, MeterKind, TableBinding};
+use crate::p4rt::digest::SwitchedOn;
 use crate::p4rt::entry;
 use crate::p4rt::fault::{Fault, Outcome};
 use crate::{CounterTarget, CounterValue, EntryKey, MeterTarget, TableOp};
@@ -241,7 +242,14 @@ impl Batch<'_> {
                         "digest {id}: its configuration has a negative number"
                     )));
                 }
-                digests.insert(id, config);
+                let time = match digests.get(&id) {
+                    Some(on) => on.time,
+                    None => {
+                        self.target.digests_switched_on += 1;
+                        self.target.digests_switched_on
+                    }
+                };
+                digests.insert(id, SwitchedOn { config, time });
                 Ok(())
             }
         }
