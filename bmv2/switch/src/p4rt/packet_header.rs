@@ -5,6 +5,7 @@ use p4runtime_proto::bytestring;
 use p4runtime_proto::p4::config::v1::{ControllerPacketMetadata, P4TypeInfo};
 use p4runtime_proto::p4::v1::PacketMetadata;
 
+use super::Mode;
 use super::fault::{Fault, Outcome};
 use super::translation::Form;
 
@@ -78,16 +79,27 @@ impl PacketHeader {
         self.bits.div_ceil(8) as usize
     }
 
-    /// The header in front of the payload.
-    pub(super) fn build(&self, metadata: &[PacketMetadata], payload: &[u8]) -> Outcome<Vec<u8>> {
+    /// The header in front of the payload. In compatible mode a field that is
+    /// not given is 0, and of one that is given twice the last counts.
+    pub(super) fn build(
+        &self,
+        mode: Mode,
+        metadata: &[PacketMetadata],
+        payload: &[u8],
+    ) -> Outcome<Vec<u8>> {
         let mut packet = vec![0; self.len()];
         for field in &self.fields {
             let mut given = metadata.iter().filter(|m| m.metadata_id == field.id);
-            let (Some(value), None) = (given.next(), given.next()) else {
-                return Err(Fault::invalid(format!(
-                    "{}: metadata {} (id {}) must be given exactly once",
-                    self.name, field.name, field.id
-                )));
+            let value = match (mode, given.next(), given.next_back()) {
+                (_, Some(only), None) => only,
+                (Mode::Compat, None, _) => continue,
+                (Mode::Compat, Some(_), Some(last)) => last,
+                (Mode::Strict, ..) => {
+                    return Err(Fault::invalid(format!(
+                        "{}: metadata {} (id {}) must be given exactly once",
+                        self.name, field.name, field.id
+                    )));
+                }
             };
             let place = || format!("{}: metadata {}", self.name, field.name);
             let value = field.form.decode(place, &value.value)?;
@@ -191,7 +203,7 @@ mod tests {
     fn bits_are_packed_in_order() {
         let header = header(&[(1, 9), (2, 1), (3, 6)]);
         let values = metadata(&[(1, &[0x01, 0x05]), (2, &[1]), (3, &[0])]);
-        let packet = header.build(&values, &[0xaa, 0xbb]).unwrap();
+        let packet = header.build(Mode::Strict, &values, &[0xaa, 0xbb]).unwrap();
         // 1_0000_0101 1 000000
         assert_eq!(packet, [0b1000_0010, 0b1100_0000, 0xaa, 0xbb]);
         let (back, payload) = header.split(&packet).unwrap();
@@ -202,12 +214,26 @@ mod tests {
     #[test]
     fn metadata_must_be_complete_known_and_in_range() {
         let header = header(&[(1, 9)]);
-        let code = |values: &[(u32, &[u8])]| header.build(&metadata(values), &[]).unwrap_err().code;
+        let build = |mode, values: Vec<PacketMetadata>| {
+            let built = header.build(mode, &values, &[]);
+            built.map_err(|fault| fault.code)
+        };
+        let code = |values: &[(u32, &[u8])]| build(Mode::Strict, metadata(values)).unwrap_err();
         assert_eq!(code(&[]), Code::InvalidArgument);
         assert_eq!(code(&[(1, &[1]), (1, &[1])]), Code::InvalidArgument);
         assert_eq!(code(&[(1, &[1]), (7, &[1])]), Code::InvalidArgument);
         assert_eq!(code(&[(1, &[2, 0])]), Code::OutOfRange);
         assert_eq!(code(&[(1, &[])]), Code::OutOfRange);
+        // bmv2 1.15.5 is content with less and with more, but not with others.
+        let compat = |values: &[(u32, &[u8])]| build(Mode::Compat, metadata(values));
+        assert_eq!(compat(&[]), Ok(vec![0, 0]));
+        // 5 in the upper nine of sixteen bits.
+        assert_eq!(
+            compat(&[(1, &[7]), (1, &[6]), (1, &[5])]),
+            Ok(vec![2, 0x80])
+        );
+        assert_eq!(compat(&[(1, &[1]), (7, &[1])]), Err(Code::InvalidArgument));
+        assert_eq!(compat(&[(1, &[2, 0])]), Err(Code::OutOfRange));
     }
 
     #[test]

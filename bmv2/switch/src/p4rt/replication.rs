@@ -132,7 +132,8 @@ impl Replication {
         }
     }
 
-    /// Writes all entries to another switch, which has none.
+    /// Writes all entries to another switch, in place of those that it has with
+    /// the same ids.
     pub(super) fn move_to(&mut self, switch: &Switch) -> Outcome<()> {
         let old = std::mem::take(self);
         for group in old.groups.into_values() {

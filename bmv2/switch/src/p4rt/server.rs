@@ -250,17 +250,18 @@ impl Server {
     fn commit(&self, control: &mut Control, pipeline: Pipeline, program: Program) {
         self.switch.install(program);
         let mode = self.config.mode;
-        let mut target = Target::new(mode, Arc::clone(&self.switch), Arc::new(pipeline));
-        match mode {
-            // The specification: forwarding state is cleared.
-            Mode::Strict => Arc::make_mut(&mut target.replication).clear(&self.switch),
-            Mode::Compat => {
-                if let Some(old) = control.committed.take() {
-                    target.replication = old.replication;
-                }
-            }
-        }
+        let target = Target::new(mode, Arc::clone(&self.switch), Arc::new(pipeline));
+        self.clear_replication();
         self.committed(control, target);
+    }
+
+    /// Removes all groups and sessions, as the specification asks of a new
+    /// pipeline. In compatible mode they go on until they are inserted again:
+    /// bmv2's server forgets them, its replication engine does not.
+    fn clear_replication(&self) {
+        if self.config.mode == Mode::Strict {
+            Replication::default().clear(&self.switch);
+        }
     }
 
     /// Makes a target whose pipeline already runs the committed one.
@@ -290,12 +291,8 @@ impl Server {
             .ok_or_else(|| Fault::not_found("no config was saved with VERIFY_AND_SAVE"))?;
         self.switch.adopt(&target.switch);
         target.switch = Arc::clone(&self.switch);
-        if let (Mode::Compat, Some(old)) = (self.config.mode, &control.committed) {
-            target.replication = Arc::clone(&old.replication);
-        } else {
-            Replication::default().clear(&self.switch);
-            Arc::make_mut(&mut target.replication).move_to(&self.switch)?;
-        }
+        self.clear_replication();
+        Arc::make_mut(&mut target.replication).move_to(&self.switch)?;
         self.committed(control, target);
         Ok(())
     }
@@ -342,17 +339,15 @@ impl Server {
     ) -> Outcome<p4::GetForwardingPipelineConfigResponse> {
         use p4::get_forwarding_pipeline_config_request::ResponseType;
         self.check_device(request.device_id)?;
+        let control = self.control.read();
+        let pipeline = control.facing().map(|target| &target.pipeline);
+        if pipeline.is_none() && self.config.mode == Mode::Compat {
+            return Err(no_pipeline());
+        }
         let kind = ResponseType::try_from(request.response_type)
             .map_err(|_| Fault::invalid("the response_type is unknown"))?;
-        let control = self.control.read();
-        let Some(pipeline) = control.facing().map(|target| &target.pipeline) else {
-            return match self.config.mode {
-                Mode::Strict => Ok(p4::GetForwardingPipelineConfigResponse { config: None }),
-                Mode::Compat => Err(Fault::new(
-                    Code::FailedPrecondition,
-                    "no forwarding pipeline config has been set for this device",
-                )),
-            };
+        let Some(pipeline) = pipeline else {
+            return Ok(p4::GetForwardingPipelineConfigResponse { config: None });
         };
         let with_p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
         let with_program = matches!(
@@ -387,7 +382,7 @@ impl Server {
         let pipeline = self.pipeline.load();
         let pipeline = pipeline.as_ref().ok_or_else(no_pipeline)?;
         let bytes = match &pipeline.binding.packet_out {
-            Some(header) => header.build(&packet.metadata, &packet.payload)?,
+            Some(header) => header.build(self.config.mode, &packet.metadata, &packet.payload)?,
             None if packet.metadata.is_empty() => packet.payload.clone(),
             None => {
                 return Err(Fault::invalid(

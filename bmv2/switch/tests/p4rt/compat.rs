@@ -143,6 +143,70 @@ fn group(id: u32) -> p4::Entity {
     .into()
 }
 
+/// An entry whose packets go to group 5.
+fn flooded() -> p4::TableEntry {
+    p4::TableEntry {
+        action: Some(action("MyIngress.flood", &[5])),
+        ..l2(7, 0)
+    }
+}
+
+/// bmv2's server forgets them, its replication engine does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_outlive_a_pipeline_unknown() {
+    for (mode, goes_on) in [(Mode::Strict, false), (Mode::Compat, true)] {
+        for way in [
+            &[Action::VerifyAndCommit][..],
+            &[Action::VerifyAndSave, Action::Commit],
+        ] {
+            let bed = Bed::start_in(mode).await;
+            let mut c = bed.ready().await;
+            c.write(vec![entry::insert(group(5))]).await.unwrap();
+            for &action in way {
+                let config = (action != Action::Commit).then(|| config(2));
+                c.set_pipeline(action, config).await.unwrap();
+            }
+            let case = format!("{mode:?}, {way:?}");
+            assert!(c.read(group(5)).await.is_err(), "{case}");
+            for gone in [entry::modify(group(5)), entry::delete(group(5))] {
+                assert_eq!(c.write_one(gone).await, Code::NotFound, "{case}");
+            }
+            c.write(vec![entry::insert(flooded())]).await.unwrap();
+            if goes_on {
+                bed.send(2, &frame(7, 1));
+                assert_eq!(bed.receive(1).await, Some(frame(7, 1)), "{case}");
+            }
+            // Again it has one copy.
+            assert_eq!(
+                c.write_one(entry::insert(group(5))).await,
+                Code::Ok,
+                "{case}"
+            );
+            for source in [2, 3] {
+                bed.send(2, &frame(7, source));
+                assert_eq!(bed.receive(1).await, Some(frame(7, source)), "{case}");
+            }
+        }
+    }
+}
+
+/// A group that is written to a saved pipeline replicates once that runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_of_a_saved_pipeline_replicate() {
+    for mode in [Mode::Strict, Mode::Compat] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.ready().await;
+        let action = Action::VerifyAndSave;
+        c.set_pipeline(action, Some(config(2))).await.unwrap();
+        let written = vec![entry::insert(group(5)), entry::insert(flooded())];
+        c.write(written).await.unwrap();
+        c.set_pipeline(Action::Commit, None).await.unwrap();
+        assert_eq!(c.read(group(5)).await.unwrap().len(), 1, "{mode:?}");
+        bed.send(2, &frame(7, 1));
+        assert_eq!(bed.receive(1).await, Some(frame(7, 1)), "{mode:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_read_has_no_details_for_each_query() {
     for mode in [Mode::Strict, Mode::Compat] {
