@@ -55,7 +55,6 @@ pub const SETS: [Set; 5] = [
     Set {
         folder: "bmv2/switch/testdata/v1model",
         parts: &["first", "rest"],
-        p4info: false,
         compact: true,
         ..PLAIN
     },
