@@ -79,6 +79,16 @@ impl Namespace {
         }
         Ok(())
     }
+
+    /// Takes an interface down or up; the other end of a veth pair loses or
+    /// gets its carrier.
+    ///
+    /// # Errors
+    /// With what iproute2 said.
+    pub fn set_link(&self, interface: &str, up: bool) -> Result<()> {
+        let state = if up { "up" } else { "down" };
+        run("ip", &["link", "set", interface, state])
+    }
 }
 
 impl Drop for Namespace {

@@ -2,8 +2,12 @@
 
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
 use p4runtime_proto::p4::v1::{
-    DigestList, Entity, IdleTimeoutNotification, PacketIn, Replica, TableEntry, entity,
+    DigestList, Entity, IdleTimeoutNotification, MasterArbitrationUpdate, PacketIn, Replica,
+    TableEntry, entity,
 };
+use tonic::Code;
+
+use super::controllers::name;
 
 /// The entities of a read; their order has no meaning.
 pub fn entities(entities: Vec<Entity>) -> Vec<String> {
@@ -62,8 +66,34 @@ pub fn packet_in(mut packet: PacketIn) -> String {
     )
 }
 
+/// How the text of an answer to arbitration begins.
+pub const ARBITRATION: &str = "arbitration: ";
+
+/// What a controller is told of who is primary. The text of the status is a
+/// server's own.
+pub fn arbitration(update: &MasterArbitrationUpdate) -> String {
+    let role = update.role.as_ref().map(|role| role.name.as_str());
+    let id = update.election_id.map(|id| (id.high, id.low));
+    let status = update.status.as_ref();
+    let status = status.map_or("none".to_owned(), |s| name(Code::from_i32(s.code)));
+    let device = update.device_id;
+    format!("{ARBITRATION}device {device}, role {role:?}, election id {id:?}, status {status}")
+}
+
+/// How the text of a stream's end begins.
+pub const ENDED: &str = "ended ";
+
+/// How the text of an error on a stream begins.
+pub const STREAM_ERROR: &str = "stream error ";
+
 /// How the text of an idle notice begins.
 pub const IDLE: &str = "idle: ";
+
+/// Of equal idle notices, in order, only one: how often the same is said
+/// depends on timing.
+pub fn dedup_idle(messages: &mut Vec<String>) {
+    messages.dedup_by(|a, b| a == b && a.starts_with(IDLE));
+}
 
 /// The entries of an idle notice, one text each. bmv2 leaves out their actions,
 /// their metadata and how long ago they were hit.
@@ -79,11 +109,51 @@ pub fn idle(notice: IdleTimeoutNotification) -> Vec<String> {
     texts.collect()
 }
 
+/// How the text of a digest begins.
+pub const DIGEST: &str = "digest ";
+
 /// The members of a list of digests, one text each: how they are grouped into
 /// lists depends on timing.
 pub fn digests(list: DigestList) -> Vec<String> {
     list.data
         .iter()
-        .map(|data| format!("digest {}: {data:?}", list.digest_id))
+        .map(|data| format!("{DIGEST}{}: {data:?}", list.digest_id))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use p4runtime_proto::p4::v1::Uint128;
+
+    use super::*;
+
+    #[test]
+    fn of_equal_notices_one_is_left() {
+        let mut messages: Vec<String> = ["digest 1", "digest 1", "idle: a", "idle: a", "idle: b"]
+            .map(String::from)
+            .into();
+        dedup_idle(&mut messages);
+        assert_eq!(messages, ["digest 1", "digest 1", "idle: a", "idle: b"]);
+    }
+
+    #[test]
+    fn arbitration_is_told_without_words() {
+        let mut update = MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(Uint128 { high: 0, low: 5 }),
+            ..MasterArbitrationUpdate::default()
+        };
+        let expected = "arbitration: device 1, role None, election id Some((0, 5)), status none";
+        assert_eq!(arbitration(&update), expected);
+        let mut said = |message: &str| {
+            update.status = Some(p4runtime_proto::google::rpc::Status {
+                code: 6,
+                message: message.into(),
+                details: Vec::new(),
+            });
+            arbitration(&update)
+        };
+        assert_eq!(said("backup"), said("someone else is primary"));
+        assert!(said("").ends_with("status ALREADY_EXISTS"));
+    }
 }

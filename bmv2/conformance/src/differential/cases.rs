@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use hw_tests::frame::{self, Ip};
 use hw_tests::scene;
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::{entry, p4info};
 
@@ -13,11 +14,12 @@ use super::frames;
 use super::generate::update;
 use super::side::PORTS;
 use super::step::Step;
+use super::transcripts;
 use crate::compiler;
 use crate::samples;
 
 /// A program and what it is fed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Case {
     /// Its name.
     pub name: String,
@@ -27,8 +29,35 @@ pub struct Case {
     pub json: Vec<u8>,
     /// Packets that it understands, and the ports they come from.
     pub seeds: Vec<(u16, Vec<u8>)>,
-    /// What is done first.
-    pub first: Vec<Step>,
+    /// What is done.
+    pub deeds: Deeds,
+}
+
+/// What is done to both switches.
+#[derive(Debug, Clone)]
+pub enum Deeds {
+    /// What chance decides, after these steps.
+    ByChance(Vec<Step>),
+    /// These steps, beginning with the program.
+    Written(Vec<Step>),
+    /// These steps, beginning without a program.
+    FromNothing(Vec<Step>),
+}
+
+impl Case {
+    /// The configuration with which the program is pushed.
+    pub fn config(&self) -> ForwardingPipelineConfig {
+        ForwardingPipelineConfig {
+            p4info: Some(self.info.clone()),
+            p4_device_config: self.json.clone(),
+            cookie: None,
+        }
+    }
+
+    /// Whether the switches have the program at the start.
+    pub fn is_loaded(&self) -> bool {
+        !matches!(self.deeds, Deeds::FromNothing(_))
+    }
 }
 
 /// The P4Info and JSON of one of our programs.
@@ -37,6 +66,54 @@ macro_rules! built {
         (
             include_str!(concat!("../../programs/build/", $name, ".p4info.txtpb")),
             &include_bytes!(concat!("../../programs/build/", $name, ".json"))[..],
+        )
+    };
+}
+
+/// The programs with which softswitch's own tests go through v1model and
+/// P4Runtime: name, P4Info, JSON, and the STF test if there is one.
+type Tested = (&'static str, &'static str, &'static str, &'static str);
+
+macro_rules! tested {
+    ($($name:literal),*) => {
+        [$((
+            $name,
+            include_str!(concat!("../../../switch/testdata/v1model/", $name, ".p4info.txtpb")),
+            include_str!(concat!("../../../switch/testdata/v1model/", $name, ".json")),
+            include_str!(concat!("../../../switch/testdata/v1model/", $name, ".stf")),
+        )),*]
+    };
+}
+
+/// Those that bmv2 loads and survives.
+const V1MODEL: [Tested; 11] = tested![
+    "again",
+    "arithmetic",
+    "checksums",
+    "control",
+    "errors",
+    "loops",
+    "metadata_headers",
+    "ranges",
+    "records",
+    "unaligned",
+    "unions"
+];
+
+/// Of these, the one through which many packets never end. It gets only those
+/// of its test.
+const ENDLESS: &str = "again";
+
+/// The P4Info and JSON of a program for tests of the P4Runtime server.
+macro_rules! served {
+    ($name:literal) => {
+        (
+            include_str!(concat!(
+                "../../../switch/testdata/p4rt/",
+                $name,
+                ".p4info.txtpb"
+            )),
+            &include_bytes!(concat!("../../../switch/testdata/p4rt/", $name, ".json"))[..],
         )
     };
 }
@@ -52,10 +129,10 @@ pub fn ours() -> Result<Vec<Case>> {
             info: p4info::from_text(info).with_context(|| format!("P4Info of {name}"))?,
             json: json.to_vec(),
             seeds: seeds.into_iter().map(|frame| (1, frame)).collect(),
-            first: Vec::new(),
+            deeds: Deeds::ByChance(Vec::new()),
         })
     };
-    Ok(vec![
+    let mut cases = vec![
         gateway()?,
         small("clients", built!("clients"), frames::plain()?)?,
         small("parsing", built!("parsing"), frames::parsing()?)?,
@@ -64,7 +141,21 @@ pub fn ours() -> Result<Vec<Case>> {
         small("stacks", built!("stacks"), frames::stacks())?,
         small("copies", built!("copies"), frames::copies())?,
         small("keys", built!("keys"), frames::keys())?,
-    ])
+    ];
+    for (name, info, json, test) in V1MODEL {
+        let program = (info, json.as_bytes());
+        let mut case = small(&format!("v1model/{name}"), program, Vec::new())?;
+        case.seeds = packets_of(test);
+        if name == ENDLESS {
+            let packet = |(port, frame)| Step::Packet { port, frame };
+            case.deeds = Deeds::Written(case.seeds.iter().cloned().map(packet).collect());
+        }
+        cases.push(case);
+    }
+    cases.push(small("p4rt/p4rt", served!("p4rt"), frames::plain()?)?);
+    cases.push(small("p4rt/next", served!("next"), frames::plain()?)?);
+    cases.extend(transcripts::all(&cases)?);
+    Ok(cases)
 }
 
 /// Our gateway with the configuration of the packet suite.
@@ -105,7 +196,7 @@ fn gateway() -> Result<Case> {
         info: p4_contract::p4info().context("P4Info of the gateway")?,
         json: p4_contract::PIPELINE_JSON.to_vec(),
         seeds,
-        first,
+        deeds: Deeds::ByChance(first),
     })
 }
 
@@ -133,7 +224,7 @@ pub fn of_p4c(checkout: &Path, only: &str) -> Result<Vec<Case>> {
             info: p4info::read(info)?,
             json: std::fs::read(&compiled.json)?,
             seeds: packets_of(&test),
-            first: Vec::new(),
+            deeds: Deeds::ByChance(Vec::new()),
             name: format!("p4c/{}", sample.name),
         });
     }
@@ -173,6 +264,8 @@ fn packets_of(test: &str) -> Vec<(u16, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -197,12 +290,14 @@ mod tests {
 
     #[test]
     fn our_programs_are_readable() {
-        let names: Vec<String> = ours().unwrap().into_iter().map(|c| c.name).collect();
-        assert_eq!(
-            names,
-            [
-                "gateway", "clients", "parsing", "externs", "wide", "stacks", "copies", "keys"
-            ]
-        );
+        let cases = ours().unwrap();
+        let names = cases.iter().map(|case| case.name.as_str());
+        let chance = names.clone().filter(|name| !name.contains('/'));
+        let expected = [
+            "gateway", "clients", "parsing", "externs", "wide", "stacks", "copies", "keys",
+        ];
+        assert_eq!(chance.collect::<Vec<_>>(), expected);
+        let distinct: BTreeSet<&str> = names.collect();
+        assert_eq!(distinct.len(), cases.len());
     }
 }

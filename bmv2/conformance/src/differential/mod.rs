@@ -8,15 +8,19 @@
 
 pub mod canonical;
 pub mod cases;
+mod controllers;
 pub mod explain;
 mod frames;
 pub mod generate;
+mod pipeline;
 pub mod plan;
+mod process;
 mod profiles;
 pub mod random;
 mod reads;
 pub mod side;
 pub mod step;
+mod transcripts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,10 +28,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use p4runtime_proto::p4::v1::{Update, update::Type};
+use p4runtime_proto::p4::v1::{Update, WriteRequest, update::Type};
 use serde::Serialize;
 
-use cases::Case;
+use cases::{Case, Deeds};
 use plan::Size;
 use side::{Kind, Launch, Side};
 use step::{Outcome, Step, describe};
@@ -101,7 +105,10 @@ pub struct Pair {
 /// # Errors
 /// If the report can't be made at all; what happens to a switch is in it.
 pub fn compare(pair: &Pair, case: &Case, seed: u64, size: Size, report: &mut Report) -> Result<()> {
-    let steps = plan::steps(&case.info, &case.seeds, case.first.clone(), seed, size);
+    let steps = match &case.deeds {
+        Deeds::ByChance(first) => plan::steps(case, first.clone(), seed, size),
+        Deeds::Written(steps) | Deeds::FromNothing(steps) => steps.clone(),
+    };
     let mut result = ProgramResult::default();
     if let Err(stop) = run(pair, case, &steps, &mut result, &mut report.differences) {
         result.stopped = Some(format!("{:#}", stop.error));
@@ -167,7 +174,7 @@ fn run(
     let both = (softswitch.ready(), bmv2.ready());
     both.0.map_err(&by_ours)?;
     both.1.map_err(&by_bmv2)?;
-    let facts = explain::Facts::of(&case.name, &case.info, &case.json);
+    let mut facts = explain::Facts::of(&case.name, &case.info, &case.json);
     let mut found = 0;
     for (number, step) in steps.iter().enumerate() {
         let order = || Order::Run(step.clone());
@@ -176,7 +183,7 @@ fn run(
         let (ours, theirs) = (softswitch.answer(), bmv2.answer());
         let mut ours = ours.map_err(&by_ours)?;
         let mut theirs = theirs.map_err(&by_bmv2)?;
-        let is_packet = !matches!(step, Step::Write(_) | Step::Read(_) | Step::Pipeline(_));
+        let is_packet = !step.is_call();
         if ours != theirs && is_packet {
             // One of them may only be slower.
             softswitch.ask(Order::Late).map_err(&by_ours)?;
@@ -189,37 +196,37 @@ fn run(
                     outcome.messages.retain(|message| !idle(message));
                 }
             }
-            if matches!(step, Step::Wait(_) | Step::Burst { .. }) {
-                // How often the same is said depends on timing.
-                ours.messages.dedup();
-                theirs.messages.dedup();
+            for outcome in [&mut ours, &mut theirs] {
+                match step {
+                    Step::Wait(_) => canonical::dedup_idle(&mut outcome.messages),
+                    // How often the same is said depends on timing.
+                    Step::Burst { .. } => outcome.messages.dedup(),
+                    _ => {}
+                }
             }
         }
+        let explanation = match ours == theirs {
+            true => Some(EQUAL),
+            false => explain::explain(&facts, step, &ours, &theirs),
+        };
+        facts.observe(step, &ours, &theirs);
         if let Some(undo) = undo(step, &ours, &theirs) {
             // So that one difference does not become many.
+            let mut outcomes = Vec::new();
             for (side, by) in [(&softswitch, &by_ours), (&bmv2, &by_bmv2)] {
                 side.ask(Order::Run(undo.clone())).map_err(by)?;
-                side.answer().map_err(by)?;
+                outcomes.push(side.answer().map_err(by)?);
+            }
+            if let [ours, theirs] = outcomes.as_slice() {
+                facts.observe(&undo, ours, theirs);
             }
         }
         result.steps += 1;
         result.packets += usize::from(is_packet);
         result.out += ours.frames.values().map(Vec::len).sum::<usize>() + ours.messages.len();
-        if ours == theirs {
-            if pair.all {
-                differences.push(Difference {
-                    program: case.name.clone(),
-                    step: number,
-                    what: describe(step),
-                    softswitch: ours,
-                    bmv2: theirs,
-                    explanation: Some(EQUAL),
-                });
-            }
-            continue;
-        }
-        let explanation = explain::explain(&facts, step, &ours, &theirs);
         match explanation {
+            Some(EQUAL) if !pair.all => continue,
+            Some(EQUAL) => {}
             Some(id) => *result.explained.entry(id).or_default() += 1,
             None => result.unexplained += 1,
         }
@@ -245,9 +252,7 @@ fn run(
 /// Removes what updates that one side took, and the other did not, may have
 /// inserted.
 fn undo(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Step> {
-    let Step::Write(updates) = step else {
-        return None;
-    };
+    let updates = step.updates();
     let (ours, theirs) = (explain::each_status(ours), explain::each_status(theirs));
     // A call that succeeded has one status for all.
     let status = |all: &[String], at: usize| all.get(if all.len() == 1 { 0 } else { at }).cloned();
@@ -262,7 +267,18 @@ fn undo(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Step> {
             });
         }
     }
-    (!deletes.is_empty()).then_some(Step::Write(deletes))
+    if deletes.is_empty() {
+        return None;
+    }
+    Some(match step {
+        // By the same controller.
+        Step::WriteAs(request) => Step::WriteAs(Box::new(WriteRequest {
+            updates: deletes,
+            atomicity: 0,
+            ..(**request).clone()
+        })),
+        _ => Step::Write(deletes),
+    })
 }
 
 enum Order {
@@ -283,9 +299,9 @@ impl Remote {
         let (orders, to_do) = channel();
         let (done, answers) = channel();
         let kind = launch.kind;
-        let (info, json) = (case.info.clone(), case.json.clone());
+        let case = case.clone();
         let thread = std::thread::spawn(move || {
-            let mut side = match Side::start(&launch, &info, &json) {
+            let mut side = match Side::start(&launch, &case) {
                 Ok(side) => side,
                 Err(error) => {
                     // Nobody may be waiting any more.

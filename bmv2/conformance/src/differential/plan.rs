@@ -10,7 +10,9 @@ use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 
+use super::cases::Case;
 use super::generate::{Generator, id, update};
+use super::pipeline;
 use super::reads::{self, read};
 use super::side::{CPU_PORT, PORTS};
 use super::step::Step;
@@ -30,13 +32,8 @@ pub struct Size {
 }
 
 /// The steps for a program: `first` is done before anything by chance.
-pub fn steps(
-    info: &P4Info,
-    seeds: &[(u16, Vec<u8>)],
-    first: Vec<Step>,
-    seed: u64,
-    size: Size,
-) -> Vec<Step> {
+pub fn steps(case: &Case, first: Vec<Step>, seed: u64, size: Size) -> Vec<Step> {
+    let (info, seeds) = (&case.info, &case.seeds);
     let mut generator = Generator::new(info, seeds, seed);
     let mut steps = reads::everything(info);
     steps.extend(first);
@@ -101,16 +98,38 @@ pub fn steps(
     }
     steps.extend(reads::everything(info));
     idle(&mut generator, &mut steps);
-    // The program again, such that everything stays.
+    // The program again: such that everything stays, and anew.
     for action in [Action::Unspecified, Action::Verify] {
-        steps.push(Step::Pipeline(action));
+        steps.push(push(action, case));
     }
-    for _ in 0..size.packets / 10 {
+    some_packets(&mut generator, size, &mut steps);
+    steps.extend(reads::everything(info));
+    steps.push(push(Action::VerifyAndCommit, case));
+    steps.extend(reads::everything(info));
+    some_packets(&mut generator, size, &mut steps);
+    let profiles = generator.profiles();
+    steps.extend(profiles.into_iter().map(|update| Step::Write(vec![update])));
+    for table in generator.tables() {
+        for _ in 0..size.entries / 2 {
+            if let Some(entry) = generator.entry(table) {
+                steps.push(one(Type::Insert, Entity::TableEntry(entry)));
+            }
+        }
+    }
+    some_packets(&mut generator, size, &mut steps);
+    steps.extend(reads::everything(info));
+    steps
+}
+
+fn push(action: Action, case: &Case) -> Step {
+    Step::Pipeline(Box::new(pipeline::request(action, Some(case.config()))))
+}
+
+fn some_packets(generator: &mut Generator<'_>, size: Size, steps: &mut Vec<Step>) {
+    for _ in 0..size.packets.div_ceil(10) {
         let (port, frame) = generator.packet();
         steps.push(Step::Packet { port, frame });
     }
-    steps.extend(reads::everything(info));
-    steps
 }
 
 /// Entries that nobody hits, until they are reported.
@@ -161,7 +180,7 @@ fn replication_change(generator: &mut Generator<'_>) -> Step {
     one(kind, entity)
 }
 
-fn replica(port: u16, instance: u32) -> p4::Replica {
+pub(super) fn replica(port: u16, instance: u32) -> p4::Replica {
     p4::Replica {
         instance,
         port_kind: Some(PortKind::EgressPort(port.into())),
@@ -173,7 +192,7 @@ fn replicated(kind: Replication) -> Entity {
     Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
 }
 
-fn group(id: u32, replicas: Vec<p4::Replica>) -> Entity {
+pub(super) fn group(id: u32, replicas: Vec<p4::Replica>) -> Entity {
     replicated(Replication::MulticastGroupEntry(p4::MulticastGroupEntry {
         multicast_group_id: id,
         replicas,
@@ -181,7 +200,7 @@ fn group(id: u32, replicas: Vec<p4::Replica>) -> Entity {
     }))
 }
 
-fn session(id: u32, replicas: Vec<p4::Replica>, length: i32) -> Entity {
+pub(super) fn session(id: u32, replicas: Vec<p4::Replica>, length: i32) -> Entity {
     replicated(Replication::CloneSessionEntry(p4::CloneSessionEntry {
         session_id: id,
         replicas,

@@ -1,33 +1,29 @@
-//! One of the two switches: a process in a network namespace of its own, a
-//! controller, and raw sockets on its ports.
+//! One of the two switches: a process in a network namespace of its own, its
+//! controllers, and raw sockets on its ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 use std::sync::mpsc as blocking;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hw_tests::netns::Namespace;
 use hw_tests::wire::{self, Wire};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use p4runtime_proto::MAX_MESSAGE_BYTES;
-use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::{stream_message_request, stream_message_response};
-use p4runtime_proto::status::update_errors;
+use p4runtime_proto::p4::v1::stream_message_request::Update as Up;
 use serde::Serialize;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 
 use super::canonical;
-use super::step::{Outcome, Step, hex};
+use super::cases::Case;
+use super::controllers::{Controllers, status_text};
+use super::process::{Process, is_busy};
+use super::step::{Acknowledge, MAIN, Outcome, Step, hex};
 
 /// The controller's port.
 pub const CPU_PORT: u16 = 510;
@@ -35,14 +31,17 @@ pub const CPU_PORT: u16 = 510;
 /// The ports with interfaces.
 pub const PORTS: [u16; 5] = [0, 1, 2, 3, 4];
 
+/// The number of both switches.
+pub const DEVICE: u64 = 1;
+
+/// Who is primary from the start.
+pub const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
+
 /// The longest IP packet on these ports, in bytes.
 const MTU: u16 = 9000;
 
 /// The server's address inside the namespace.
-const ADDRESS: &str = "127.0.0.1:9559";
-
-const DEVICE: u64 = 1;
-const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
+pub(super) const ADDRESS: &str = "127.0.0.1:9559";
 
 /// How long a switch may take until it answers.
 const START: Duration = Duration::from_secs(20);
@@ -53,11 +52,18 @@ const CALL: Duration = Duration::from_secs(20);
 /// Silence after which nothing more is expected of a packet.
 const QUIET: Duration = Duration::from_millis(6);
 
+/// Silence after which nothing more is expected of a message on a stream.
+const ANSWERED: Duration = Duration::from_millis(40);
+
 /// Silence after which no more digests of a burst are expected.
 const LAST_DIGESTS: Duration = Duration::from_millis(60);
 
 /// How long a switch may work on a packet without a result.
 const BUSY: Duration = Duration::from_millis(500);
+
+/// How long a switch may take to see that a cable was pulled: bmv2 looks every
+/// 200 ms.
+const SEEN: Duration = Duration::from_millis(700);
 
 /// The name of the thread that speaks with a switch.
 const CONTROLLER: &str = "controller";
@@ -104,27 +110,30 @@ pub struct Launch {
 // Fields are dropped in this order: the namespace last.
 pub struct Side {
     kind: Kind,
-    /// The program.
+    /// The case's program.
     config: p4::ForwardingPipelineConfig,
     runtime: tokio::runtime::Runtime,
     client: P4RuntimeClient<Channel>,
-    to_switch: tokio::sync::mpsc::Sender<p4::StreamMessageRequest>,
+    controllers: Controllers,
     messages: blocking::Receiver<String>,
     process: Process,
     wires: BTreeMap<u16, Wire>,
-    _namespace: Namespace,
+    /// Ports whose cable was pulled.
+    unplugged: BTreeSet<u16>,
+    namespace: Namespace,
 }
 
 impl Side {
-    /// Starts a switch, becomes its primary controller and gives it a program.
+    /// Starts a switch, becomes its primary controller and gives it the case's
+    /// program, if the case is to begin with it.
     ///
     /// # Errors
     /// If anything of it fails.
-    pub fn start(launch: &Launch, info: &P4Info, json: &[u8]) -> Result<Self> {
+    pub fn start(launch: &Launch, case: &Case) -> Result<Self> {
         let namespace = Namespace::enter(&format!("differential-{}", launch.kind))?;
         let mut wires = BTreeMap::new();
         for port in PORTS {
-            let (switch_end, test_end) = (format!("sw{port}"), format!("to{port}"));
+            let (switch_end, test_end) = (format!("sw{port}"), test_end(port));
             namespace.add_link(&switch_end, &test_end, MTU)?;
             wires.insert(port, Wire::open(&test_end)?);
         }
@@ -134,38 +143,51 @@ impl Side {
             .thread_name(CONTROLLER)
             .enable_all()
             .build()?;
-        let (client, to_switch, messages) = runtime
+        let client = runtime
             .block_on(connect(&mut process))
             .with_context(|| format!("{}: {}", launch.kind, process.log_tail()))?;
+        let (controllers, messages) = Controllers::new(client.clone());
         let mut side = Self {
             kind: launch.kind,
-            config: p4::ForwardingPipelineConfig {
-                p4info: Some(info.clone()),
-                p4_device_config: json.to_vec(),
-                cookie: None,
-            },
+            config: case.config(),
             runtime,
             client,
-            to_switch,
+            controllers,
             messages,
             process,
             wires,
-            _namespace: namespace,
+            unplugged: BTreeSet::new(),
+            namespace,
         };
-        side.set_pipeline(Action::VerifyAndCommit)?
-            .with_context(|| format!("{} refuses the program", launch.kind))?;
+        side.become_primary()?;
+        if case.is_loaded() {
+            let load = super::pipeline::request(Action::VerifyAndCommit, Some(case.config()));
+            side.set_pipeline(load)?
+                .with_context(|| format!("{} refuses the program", launch.kind))?;
+        }
         Ok(side)
     }
 
-    fn set_pipeline(&mut self, action: Action) -> Result<Result<(), Status>> {
-        let config = (action != Action::Commit).then(|| self.config.clone());
-        let request = p4::SetForwardingPipelineConfigRequest {
+    fn become_primary(&mut self) -> Result<()> {
+        let update = p4::MasterArbitrationUpdate {
             device_id: DEVICE,
             election_id: Some(ELECTION),
-            action: action.into(),
-            config,
-            ..p4::SetForwardingPipelineConfigRequest::default()
+            ..p4::MasterArbitrationUpdate::default()
         };
+        let update = Up::Arbitration(update);
+        self.runtime
+            .block_on(self.controllers.update(MAIN, update))?;
+        let answer = self.messages.recv_timeout(CALL).context("no answer")?;
+        if !answer.starts_with(canonical::ARBITRATION) {
+            bail!("{} would have no controller: {answer}", self.kind);
+        }
+        Ok(())
+    }
+
+    fn set_pipeline(
+        &mut self,
+        request: p4::SetForwardingPipelineConfigRequest,
+    ) -> Result<Result<(), Status>> {
         let call = tokio_timeout(self.client.set_forwarding_pipeline_config(request));
         Ok(self.runtime.block_on(call)?.map(|_| ()))
     }
@@ -175,42 +197,82 @@ impl Side {
     /// # Errors
     /// If the switch is no longer there, or a socket fails.
     pub fn run(&mut self, step: &Step) -> Result<Outcome> {
+        let mut outcome = if step.is_call() {
+            self.call(step)?
+        } else {
+            self.act(step)?
+        };
+        if !matches!(step, Step::Wait(_)) {
+            // They come when it is their time.
+            let idle = |message: &String| message.starts_with(canonical::IDLE);
+            outcome.messages.retain(|message| !idle(message));
+        }
+        // A switch that dies closes its sockets before it has ended.
+        let until = Instant::now() + DYING;
+        while outcome.status.as_deref() == Some("UNAVAILABLE") && Instant::now() < until {
+            self.alive()?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.alive()?;
+        Ok(outcome)
+    }
+
+    /// What answers a call.
+    fn call(&mut self, step: &Step) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let status = match step {
+            Step::Write(updates) => self.write(p4::WriteRequest {
+                device_id: DEVICE,
+                election_id: Some(ELECTION),
+                updates: updates.clone(),
+                ..p4::WriteRequest::default()
+            })?,
+            Step::WriteAs(request) => self.write((**request).clone())?,
+            Step::Pipeline(request) => self.set_pipeline((**request).clone())?,
+            Step::Read(entities) => self.read(
+                p4::ReadRequest {
+                    device_id: DEVICE,
+                    entities: entities.clone(),
+                    ..p4::ReadRequest::default()
+                },
+                &mut outcome,
+            )?,
+            Step::ReadAs(request) => self.read((**request).clone(), &mut outcome)?,
+            Step::GetPipeline { device, what } => {
+                self.get_pipeline(*device, *what, &mut outcome)?
+            }
+            _ => return Ok(outcome),
+        };
+        outcome.status = Some(status.map_or_else(|status| status_text(&status), |()| "OK".into()));
+        Ok(outcome)
+    }
+
+    /// What comes of all else.
+    fn act(&mut self, step: &Step) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         match step {
-            Step::Write(updates) => outcome.status = Some(self.write(updates.clone())?),
-            Step::Read(entities) => {
-                let (status, entities) = self.read(entities.clone())?;
-                outcome.status = Some(status);
-                outcome.entities = entities;
-            }
-            Step::Pipeline(action) => {
-                outcome.status = Some(match self.set_pipeline(*action)? {
-                    Ok(()) => "OK".into(),
-                    Err(status) => status_text(&status),
-                });
-            }
             Step::Wait(time) => {
                 // Notices come again and again: there is no silence to wait for.
                 let start = Instant::now();
                 while start.elapsed() < *time {
                     self.listen(QUIET, &mut outcome)?;
                 }
-                outcome.messages.dedup();
+                canonical::dedup_idle(&mut outcome.messages);
             }
+            Step::Packet { port, .. } | Step::Burst { port, .. } | Step::Unheard { port, .. }
+                if self.unplugged.contains(port) => {}
             Step::Packet { port, frame } => {
-                self.wires
-                    .get(port)
-                    .with_context(|| format!("there is no port {port}"))?
-                    .send(frame)?;
+                self.wire(*port)?.send(frame)?;
                 self.listen(QUIET, &mut outcome)?;
             }
-            Step::Burst { port, frames } => {
-                let wire = self.wires.get(port);
-                let wire = wire.with_context(|| format!("there is no port {port}"))?;
+            Step::Burst { port, frames } | Step::Unheard { port, frames } => {
                 let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
-                let sent = wire.send_burst(&frames)?;
+                let sent = self.wire(*port)?.send_burst(&frames)?;
                 if sent != frames.len() {
                     bail!("only {sent} of {} frames were sent", frames.len());
+                }
+                if matches!(step, Step::Unheard { .. }) {
+                    return Ok(outcome);
                 }
                 self.listen(QUIET, &mut outcome)?;
                 // bmv2 keeps digests back, those of all but the first packet for
@@ -225,27 +287,51 @@ impl Side {
                     payload: payload.clone(),
                     metadata: metadata.clone(),
                 };
+                let update = Up::Packet(packet);
                 self.runtime
-                    .block_on(self.to_switch.send(p4::StreamMessageRequest {
-                        update: Some(stream_message_request::Update::Packet(packet)),
-                    }))
-                    .context("the stream has ended")?;
+                    .block_on(self.controllers.update(MAIN, update))?;
                 self.listen(QUIET, &mut outcome)?;
             }
+            Step::Tell { stream, message } => {
+                let told = self.controllers.tell(*stream, message.clone());
+                self.runtime.block_on(told)?;
+                self.listen(ANSWERED, &mut outcome)?;
+            }
+            Step::Close(stream) => {
+                self.controllers.close(*stream);
+                self.listen(ANSWERED, &mut outcome)?;
+            }
+            Step::Acknowledge(how) => {
+                self.runtime.block_on(self.controllers.acknowledge(*how))?;
+                if matches!(how, Acknowledge::Last(_)) {
+                    self.listen(ANSWERED, &mut outcome)?;
+                }
+            }
+            Step::Link { port, up } => self.plug(*port, *up)?,
+            _ => {}
         }
-        if !matches!(step, Step::Wait(_)) {
-            // They come when it is their time.
-            let idle = |message: &String| message.starts_with(canonical::IDLE);
-            outcome.messages.retain(|message| !idle(message));
-        }
-        // A switch that dies closes its sockets before it has ended.
-        let until = Instant::now() + DYING;
-        while outcome.status.as_deref() == Some("UNAVAILABLE") && Instant::now() < until {
-            self.alive()?;
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.alive()?;
         Ok(outcome)
+    }
+
+    fn wire(&self, port: u16) -> Result<&Wire> {
+        let wire = self.wires.get(&port);
+        wire.with_context(|| format!("there is no port {port}"))
+    }
+
+    /// Pulls a cable, or plugs it in, and waits until the switch knows.
+    fn plug(&mut self, port: u16, up: bool) -> Result<()> {
+        self.namespace.set_link(&test_end(port), up)?;
+        if up {
+            self.unplugged.remove(&port);
+        } else {
+            self.unplugged.insert(port);
+            if let Some(wire) = self.wires.get_mut(&port) {
+                // It fails once, since its interface is down.
+                let _ = wire.receive(Duration::ZERO);
+            }
+        }
+        std::thread::sleep(SEEN);
+        Ok(())
     }
 
     /// What comes within a while that is long for a packet.
@@ -298,26 +384,16 @@ impl Side {
         }
     }
 
-    fn write(&mut self, updates: Vec<p4::Update>) -> Result<String> {
-        let request = p4::WriteRequest {
-            device_id: DEVICE,
-            election_id: Some(ELECTION),
-            updates,
-            ..p4::WriteRequest::default()
-        };
+    fn write(&mut self, request: p4::WriteRequest) -> Result<Result<(), Status>> {
         let call = tokio_timeout(self.client.write(request));
-        match self.runtime.block_on(call)? {
-            Ok(_) => Ok("OK".into()),
-            Err(status) => Ok(status_text(&status)),
-        }
+        Ok(self.runtime.block_on(call)?.map(|_| ()))
     }
 
-    fn read(&mut self, entities: Vec<p4::Entity>) -> Result<(String, Vec<String>)> {
-        let request = p4::ReadRequest {
-            device_id: DEVICE,
-            entities,
-            ..p4::ReadRequest::default()
-        };
+    fn read(
+        &mut self,
+        request: p4::ReadRequest,
+        outcome: &mut Outcome,
+    ) -> Result<Result<(), Status>> {
         let client = &mut self.client;
         let mut all = Vec::new();
         let call = tokio_timeout(async {
@@ -327,17 +403,36 @@ impl Side {
             }
             Ok::<_, Status>(())
         });
-        let status: String = match self.runtime.block_on(call)? {
-            Ok(()) => "OK".into(),
-            Err(status) => status_text(&status),
-        };
+        let status = self.runtime.block_on(call)?;
         // What comes before an error depends on the order in which a switch
         // goes through its objects.
-        if status != "OK" {
-            all.clear();
+        if status.is_ok() {
+            outcome.entities = canonical::entities(all);
         }
-        Ok((status, canonical::entities(all)))
+        Ok(status)
     }
+
+    fn get_pipeline(
+        &mut self,
+        device_id: u64,
+        what: i32,
+        outcome: &mut Outcome,
+    ) -> Result<Result<(), Status>> {
+        let request = p4::GetForwardingPipelineConfigRequest {
+            device_id,
+            response_type: what,
+        };
+        let call = tokio_timeout(self.client.get_forwarding_pipeline_config(request));
+        Ok(self.runtime.block_on(call)?.map(|response| {
+            let config = response.into_inner().config.unwrap_or_default();
+            outcome.entities = super::pipeline::parts(&config, &self.config);
+        }))
+    }
+}
+
+/// The test's end of a port's link.
+fn test_end(port: u16) -> String {
+    format!("to{port}")
 }
 
 async fn tokio_timeout<T>(call: impl Future<Output = T>) -> Result<T> {
@@ -346,38 +441,8 @@ async fn tokio_timeout<T>(call: impl Future<Output = T>) -> Result<T> {
         .with_context(|| format!("no answer within {} s", CALL.as_secs()))
 }
 
-/// The code, and the codes of the updates where there are such.
-fn status_text(status: &Status) -> String {
-    let code = name(status.code());
-    match update_errors(status) {
-        Ok(Some(errors)) => {
-            let each: Vec<String> = errors.iter().map(|e| name(e.grpc_code())).collect();
-            format!("{code} [{}]", each.join(", "))
-        }
-        _ => code,
-    }
-}
-
-/// As the specification writes it.
-fn name(code: Code) -> String {
-    let mut text = String::new();
-    for c in format!("{code:?}").chars() {
-        if c.is_ascii_uppercase() && !text.is_empty() && code != Code::Ok {
-            text.push('_');
-        }
-        text.push(c.to_ascii_uppercase());
-    }
-    text
-}
-
-type Stream = (
-    P4RuntimeClient<Channel>,
-    tokio::sync::mpsc::Sender<p4::StreamMessageRequest>,
-    blocking::Receiver<String>,
-);
-
-/// Tries until the switch listens, then becomes primary.
-async fn connect(process: &mut Process) -> Result<Stream> {
+/// Tries until the switch listens.
+async fn connect(process: &mut Process) -> Result<P4RuntimeClient<Channel>> {
     let start = Instant::now();
     let channel = loop {
         if let Some(status) = process.ended()? {
@@ -394,187 +459,7 @@ async fn connect(process: &mut Process) -> Result<Stream> {
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     };
-    let mut client = P4RuntimeClient::new(channel)
+    Ok(P4RuntimeClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let (to_switch, outbound) = tokio::sync::mpsc::channel(64);
-    to_switch
-        .send(p4::StreamMessageRequest {
-            update: Some(stream_message_request::Update::Arbitration(
-                p4::MasterArbitrationUpdate {
-                    device_id: DEVICE,
-                    election_id: Some(ELECTION),
-                    ..p4::MasterArbitrationUpdate::default()
-                },
-            )),
-        })
-        .await?;
-    let mut inbound = tokio_timeout(client.stream_channel(ReceiverStream::new(outbound)))
-        .await??
-        .into_inner();
-    tokio_timeout(inbound.message())
-        .await??
-        .context("the stream ended at once")?;
-    let (sender, messages) = blocking::channel();
-    let acknowledge = to_switch.clone();
-    tokio::spawn(async move {
-        use stream_message_response::Update;
-        while let Ok(Some(message)) = inbound.message().await {
-            let texts = match message.update {
-                Some(Update::Packet(packet)) => vec![canonical::packet_in(packet)],
-                Some(Update::Digest(list)) => {
-                    let ack = p4::DigestListAck {
-                        digest_id: list.digest_id,
-                        list_id: list.list_id,
-                    };
-                    let ack = stream_message_request::Update::DigestAck(ack);
-                    let ack = p4::StreamMessageRequest { update: Some(ack) };
-                    // Fails only after the end, when it does not matter.
-                    let _ = acknowledge.send(ack).await;
-                    canonical::digests(list)
-                }
-                Some(Update::IdleTimeoutNotification(notice)) => canonical::idle(notice),
-                Some(Update::Error(error)) => vec![format!(
-                    "stream error {}",
-                    name(Code::from_i32(error.canonical_code))
-                )],
-                _ => Vec::new(),
-            };
-            for text in texts {
-                if sender.send(text).is_err() {
-                    return;
-                }
-            }
-        }
-    });
-    Ok((client, to_switch, messages))
-}
-
-/// A switch's process; dropping it ends it.
-struct Process {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Process {
-    fn start(launch: &Launch, namespace: &Namespace) -> Result<Self> {
-        let log = &launch.log;
-        let file = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
-        // ip gives it the /sys of the namespace, where bmv2 looks whether a
-        // port is up, and becomes setpriv, which becomes the switch; the kernel
-        // ends it should this thread end without doing so.
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", namespace.name()])
-            .args(["setpriv", "--pdeathsig", "KILL"])
-            .arg(&launch.program);
-        for port in PORTS {
-            command.arg("-i").arg(format!("{port}@sw{port}"));
-        }
-        command
-            .args(["--no-p4", "--device-id", &DEVICE.to_string()])
-            .args(&launch.arguments)
-            .args(["--", "--grpc-server-addr", ADDRESS])
-            .args(["--cpu-port", &CPU_PORT.to_string()]);
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .spawn()
-            .with_context(|| format!("can't start {}", launch.program.display()))?;
-        Ok(Self {
-            child,
-            log: log.clone(),
-        })
-    }
-
-    fn ended(&mut self) -> Result<Option<std::process::ExitStatus>> {
-        Ok(self.child.try_wait()?)
-    }
-
-    fn is_busy(&self) -> bool {
-        is_busy(&self.child.id().to_string(), None)
-    }
-
-    fn log_tail(&self) -> String {
-        tail(&self.log)
-    }
-}
-
-/// Whether a thread of a process, perhaps only one of a name, runs or could.
-fn is_busy(process: &str, name: Option<&str>) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-    tasks.into_iter().flatten().flatten().any(|task| {
-        // Its fields: number, name in parentheses, state, ... (proc(5)).
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let (before, after) = stat.rsplit_once(')').unwrap_or_default();
-        let named = name.is_none_or(|name| before.ends_with(&format!("({name}")));
-        named && matches!(after.trim_start().chars().next(), Some('R' | 'D'))
-    })
-}
-
-fn tail(log: &Path) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let mut lines: Vec<&str> = text.lines().rev().take(4).collect();
-    lines.reverse();
-    if lines.is_empty() {
-        return "it printed nothing".into();
-    }
-    lines.join(" | ")
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Ok(id) = i32::try_from(self.child.id())
-            && matches!(self.child.try_wait(), Ok(None))
-        {
-            // It may just have ended.
-            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
-        }
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(2) {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_runs_is_busy() {
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        let seen = std::thread::scope(|scope| {
-            let spin = || {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            };
-            let spinning = std::thread::Builder::new().name("spinning".into());
-            assert!(spinning.spawn_scoped(scope, spin).is_ok());
-            let start = Instant::now();
-            let mut seen = false;
-            while !seen && start.elapsed() < Duration::from_secs(10) {
-                seen = is_busy("self", Some("spinning"));
-            }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            seen
-        });
-        assert!(seen);
-        assert!(!is_busy("self", Some("nobody")));
-    }
-
-    #[test]
-    fn codes_are_named_as_the_specification_does() {
-        assert_eq!(name(Code::Ok), "OK");
-        assert_eq!(name(Code::InvalidArgument), "INVALID_ARGUMENT");
-        assert_eq!(name(Code::NotFound), "NOT_FOUND");
-    }
+        .max_encoding_message_size(MAX_MESSAGE_BYTES))
 }

@@ -5,7 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
-use p4runtime_proto::p4::v1::{Action, ActionProfileAction, FieldMatch, Index, TableEntry};
+use p4runtime_proto::p4::v1::{
+    Action, ActionProfileAction, FieldMatch, ForwardingPipelineConfig, Index, TableEntry,
+};
+
+use super::profiles::Profiles;
+use super::state::{State, runs_another, taken};
+use crate::differential::step::{Outcome, Step};
 
 /// What is special about a program.
 #[derive(Debug, Default)]
@@ -22,10 +28,20 @@ pub struct Facts {
     pub(super) widths: BTreeMap<(u32, u32), usize>,
     /// The cells of each counter and meter.
     pub(super) cells: BTreeMap<u32, i64>,
+    /// The digests of P4Info.
+    pub(super) digests: BTreeSet<u32>,
     /// Whether it clones packets or sends them round again.
     pub(super) copies: bool,
+    /// Whether it sends them round again.
+    pub(super) recirculates: bool,
     /// Whether it uses fields of headers that are not valid.
     pub(super) reads_invalid: bool,
+    /// How full the action profiles are.
+    pub(super) profiles: Profiles,
+    /// The program itself.
+    pub(super) program: ForwardingPipelineConfig,
+    /// What the steps so far have left.
+    pub(super) state: State,
 }
 
 /// Programs that use fields of headers that are not valid.
@@ -58,10 +74,17 @@ impl Facts {
         let text = String::from_utf8_lossy(json);
         let mut facts = Self {
             copies: COPYING.iter().any(|primitive| text.contains(primitive)),
+            recirculates: text.contains("\"recirculate"),
             reads_invalid: READ_INVALID.iter().any(|known| name.ends_with(known)),
             ..Self::default()
         };
         facts.sizes(info);
+        facts.profiles = Profiles::of(info);
+        facts.program = ForwardingPipelineConfig {
+            p4info: Some(info.clone()),
+            p4_device_config: json.to_vec(),
+            cookie: None,
+        };
         for table in &info.tables {
             let Some(preamble) = &table.preamble else {
                 continue;
@@ -86,6 +109,23 @@ impl Facts {
         facts
     }
 
+    /// Whether a configuration is that of the program.
+    pub(super) fn is_whole(&self, config: &ForwardingPipelineConfig) -> bool {
+        let own = &self.program;
+        config.p4info == own.p4info && config.p4_device_config == own.p4_device_config
+    }
+
+    /// Notes what came of a step.
+    pub fn observe(&mut self, step: &Step, ours: &Outcome, theirs: &Outcome) {
+        self.state.observe(step, ours, theirs);
+        if runs_another(step) && ours.status.as_deref() == Some("OK") {
+            self.profiles.clear();
+        }
+        for update in taken(step, ours) {
+            self.profiles.written(update);
+        }
+    }
+
     /// Notes how large things are.
     fn sizes(&mut self, info: &P4Info) {
         let id = crate::differential::generate::id;
@@ -102,6 +142,8 @@ impl Facts {
                 self.widths.insert(key, bits(param.bitwidth));
             }
         }
+        let digests = info.digests.iter().map(|d| id(d.preamble.as_ref()));
+        self.digests.extend(digests);
         let counters = info.counters.iter().map(|c| (c.preamble.as_ref(), c.size));
         let meters = info.meters.iter().map(|m| (m.preamble.as_ref(), m.size));
         let cells = counters.chain(meters).map(|(p, size)| (id(p), size));

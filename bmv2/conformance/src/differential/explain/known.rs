@@ -1,4 +1,4 @@
-//! The differences themselves, one after the other.
+//! The differences in what programs do and tables hold, one after the other.
 
 use p4runtime_proto::p4::v1::TableEntry;
 use p4runtime_proto::p4::v1::entity::Entity;
@@ -12,7 +12,7 @@ use super::{Aspect, CONSTANT, Known};
 use crate::differential::step::{Outcome, Step};
 
 /// All of them.
-pub const KNOWN: &[Known] = &[
+pub(super) const KNOWN: &[Known] = &[
     Known {
         id: "negative-priority",
         about: &[Aspect::Status],
@@ -44,7 +44,7 @@ pub const KNOWN: &[Known] = &[
         about: &[Aspect::Status],
         applies: |seen| {
             seen.differing("OUT_OF_RANGE", &["UNKNOWN"])
-                && seen.entities().all(|entity| match entity {
+                && seen.only(|entity| match entity {
                     Entity::CounterEntry(c) => seen.facts.is_beyond(c.counter_id, c.index.as_ref()),
                     Entity::MeterEntry(m) => seen.facts.is_beyond(m.meter_id, m.index.as_ref()),
                     _ => false,
@@ -55,10 +55,11 @@ pub const KNOWN: &[Known] = &[
         id: "register-access",
         about: &[Aspect::Status],
         applies: |seen| {
-            seen.differing("OK", &["UNIMPLEMENTED"])
-                && seen
-                    .entities()
-                    .all(|e| matches!(e, Entity::RegisterEntry(_)))
+            let codes = ["OK", "INVALID_ARGUMENT", "OUT_OF_RANGE"];
+            codes
+                .iter()
+                .any(|ours| seen.differing(ours, &["UNIMPLEMENTED"]))
+                && seen.only(|e| matches!(e, Entity::RegisterEntry(_)))
         },
     },
     Known {
@@ -66,7 +67,7 @@ pub const KNOWN: &[Known] = &[
         about: &[Aspect::Status],
         applies: |seen| {
             seen.differing("OK", &["UNKNOWN"])
-                && seen.entities().all(|entity| {
+                && seen.only(|entity| {
                     matches!(entity, Entity::PacketReplicationEngineEntry(entry)
                         if matches!(&entry.r#type, Some(Type::CloneSessionEntry(session))
                             if session.packet_length_bytes != 0))
@@ -112,10 +113,11 @@ pub const KNOWN: &[Known] = &[
                 frames.values_mut().for_each(|list| list.sort());
                 frames
             };
-            // Two frames come from one place, and in one order.
+            // Two frames come from one place, and in one order, unless they went
+            // round in between.
             let many = seen.ours.frames.values().map(Vec::len).sum::<usize>() > 2;
             seen.facts.copies
-                && (many || matches!(seen.step, Step::Burst { .. }))
+                && (many || seen.facts.recirculates || matches!(seen.step, Step::Burst { .. }))
                 && sorted(seen.ours) == sorted(seen.theirs)
                 && seen.ours.messages == seen.theirs.messages
         },
@@ -153,10 +155,10 @@ pub const KNOWN: &[Known] = &[
         about: &[Aspect::Status],
         applies: |seen| {
             seen.differing("RESOURCE_EXHAUSTED", &["OK", "UNKNOWN", "INTERNAL"])
-                && seen.entities().all(|entity| match entity {
-                    Entity::TableEntry(entry) => is_one_shot(entry),
-                    other => matches!(other, Entity::ActionProfileMember(_)),
-                })
+                && seen
+                    .facts
+                    .profiles
+                    .exceed(seen.step.updates(), &seen.statuses)
         },
     },
     Known {
@@ -238,12 +240,10 @@ pub const KNOWN: &[Known] = &[
         id: "member-in-use",
         about: &[Aspect::Status],
         applies: |seen| {
-            let Step::Write(updates) = seen.step else {
-                return false;
-            };
+            let mut updates = seen.step.updates().iter();
             seen.differing("FAILED_PRECONDITION", &["UNKNOWN"])
-                && updates.iter().all(|u| u.r#type() == UpdateType::Delete)
-                && seen.entities().all(|entity| {
+                && updates.all(|u| u.r#type() == UpdateType::Delete)
+                && seen.only(|entity| {
                     matches!(
                         entity,
                         Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_)
@@ -278,9 +278,9 @@ pub const KNOWN: &[Known] = &[
             };
             // A read says no more than how it ends.
             seen.differing("NOT_FOUND", &["INVALID_ARGUMENT"])
-                && match seen.step {
-                    Step::Read(_) => seen.entities().any(direct),
-                    _ => seen.entities().all(direct),
+                && match seen.step.queries() {
+                    [] => seen.only(direct),
+                    queries => queries.iter().filter_map(|q| q.entity.as_ref()).any(direct),
                 }
         },
     },

@@ -1,23 +1,40 @@
 //! The differences that are meant. Each has an id; what it is about stands in
 //! `docs/softswitch-differences.md`.
 
+use p4runtime_proto::p4::v1::TableEntry;
 use p4runtime_proto::p4::v1::entity::Entity;
-use p4runtime_proto::p4::v1::{TableEntry, Update};
 
+mod controllers;
+mod entities;
 mod facts;
 mod known;
+mod pipelines;
+mod profiles;
+mod state;
+#[cfg(test)]
+mod testing;
 mod text;
 
+use super::canonical::{ARBITRATION, ENDED};
 use super::side::Kind;
 use super::step::{Outcome, Step};
 pub use facts::Facts;
 use facts::{ASSIGN_EMPTY_VARBIT, INDEX_BEYOND};
-pub use known::KNOWN;
+use text::{is_part, without};
+
+/// All known differences.
+fn all() -> impl Iterator<Item = &'static Known> {
+    known::KNOWN
+        .iter()
+        .chain(entities::KNOWN)
+        .chain(pipelines::KNOWN)
+        .chain(controllers::KNOWN)
+}
 
 /// A known difference.
-pub struct Known {
+struct Known {
     /// Its id in the documentation.
-    pub id: &'static str,
+    id: &'static str,
     /// What may differ; it explains nothing when something else does, too.
     about: &'static [Aspect],
     applies: fn(&Seen<'_>) -> bool,
@@ -73,14 +90,39 @@ impl<'a> Seen<'a> {
             && differing.all(|(a, b)| a == ours && theirs.contains(&b.as_str()))
     }
 
+    /// Whether the call as a whole ended differently, and only in this way;
+    /// what befell each update does not matter.
+    fn call_differs(&self, ours: &str, theirs: &[&str]) -> bool {
+        let code = |status: &Option<String>| {
+            let text = status.as_deref().unwrap_or("");
+            text.split(' ').next().unwrap_or("").to_owned()
+        };
+        let of_theirs = code(&self.theirs.status);
+        code(&self.ours.status) == ours && theirs.contains(&of_theirs.as_str())
+    }
+
+    /// Whether softswitch says what bmv2 says, and more of one kind.
+    fn only_more(&self, kind: &str) -> bool {
+        let (ours, theirs) = (&self.ours.messages, &self.theirs.messages);
+        self.ours.frames == self.theirs.frames
+            && is_part(theirs, ours)
+            && without(ours, theirs).iter().all(|text| text.contains(kind))
+    }
+
+    /// Whether nothing differs but who is told to be primary, and whose stream
+    /// is ended as one too many with its id.
+    fn is_about_primaries(&self) -> bool {
+        let (ours, theirs) = (&self.ours.messages, &self.theirs.messages);
+        let more = without(ours, theirs).into_iter();
+        let mut different = more.chain(without(theirs, ours));
+        self.ours.frames == self.theirs.frames
+            && different.all(|text| text.contains(ARBITRATION) || text.contains(ENDED))
+    }
+
     /// What is read, or written with statuses that differ.
     fn entities(&self) -> impl Iterator<Item = &'a Entity> {
-        let (updates, entities): (&[Update], &[_]) = match self.step {
-            Step::Write(updates) => (updates, &[]),
-            Step::Read(entities) => (&[], entities),
-            _ => (&[], &[]),
-        };
-        let written = updates.iter().zip(&self.statuses);
+        let entities = self.step.queries();
+        let written = self.step.updates().iter().zip(&self.statuses);
         let written = written.filter(|(_, (ours, theirs))| ours != theirs);
         let written = written.filter_map(|(update, _)| update.entity.as_ref());
         let entities: Vec<&Entity> = written
@@ -90,10 +132,15 @@ impl<'a> Seen<'a> {
         entities.into_iter()
     }
 
+    /// Whether it is about entities, and all of one kind.
+    fn only(&self, kind: impl Fn(&Entity) -> bool) -> bool {
+        let mut entities = self.entities().peekable();
+        entities.peek().is_some() && entities.all(kind)
+    }
+
     /// Whether it is all about table entries of one kind.
     fn only_entries(&self, kind: impl Fn(&TableEntry) -> bool) -> bool {
-        self.entities()
-            .all(|entity| matches!(entity, Entity::TableEntry(entry) if kind(entry)))
+        self.only(|entity| matches!(entity, Entity::TableEntry(entry) if kind(entry)))
     }
 
     fn entries(&self) -> impl Iterator<Item = &'a TableEntry> {
@@ -131,8 +178,7 @@ pub fn explain(
         theirs,
     };
     let aspects = aspects(ours, theirs);
-    KNOWN
-        .iter()
+    all()
         .filter(|known| aspects.iter().all(|aspect| known.about.contains(aspect)))
         .find(|known| (known.applies)(&seen))
         .map(|known| known.id)
@@ -173,8 +219,8 @@ mod tests {
     #[test]
     fn each_has_its_place_in_the_documentation() {
         let document = include_str!("../../../../../docs/softswitch-differences.md");
-        let ids: BTreeSet<&str> = KNOWN.iter().map(|known| known.id).collect();
-        assert_eq!(ids.len(), KNOWN.len(), "an id is used twice");
+        let ids: BTreeSet<&str> = all().map(|known| known.id).collect();
+        assert_eq!(ids.len(), all().count(), "an id is used twice");
         for id in ids.into_iter().chain([CRASH]) {
             assert!(document.contains(&format!("`{id}`")), "{id}");
         }
@@ -202,6 +248,13 @@ mod tests {
             Some("order-of-copies")
         );
         assert_eq!(id(&["a", "b"], &["b", "a"]), None);
+        let rounds = Facts {
+            copies: true,
+            recirculates: true,
+            ..Facts::default()
+        };
+        let (a, b) = (out(&["a", "b"]), out(&["b", "a"]));
+        assert_eq!(explain(&rounds, &step, &a, &b), Some("order-of-copies"));
         assert_eq!(id(&["a", "b", "c"], &["b", "c", "c"]), None);
         let (a, b) = (out(&["a", "b", "c"]), out(&["b", "c", "a"]));
         assert_eq!(explain(&Facts::default(), &step, &a, &b), None);

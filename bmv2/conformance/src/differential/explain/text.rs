@@ -42,6 +42,22 @@ pub(super) fn is_part(some: &[String], all: &[String]) -> bool {
     some.iter().all(|e| rest.any(|other| other == e))
 }
 
+/// Those of some texts, in canonical order, that are not among others; each of
+/// the others takes one away.
+pub(super) fn without<'t>(some: &'t [String], others: &[String]) -> Vec<&'t String> {
+    let mut others = others.to_vec();
+    let mut rest = Vec::new();
+    for text in some {
+        match others.iter().position(|other| other == text) {
+            Some(at) => {
+                others.swap_remove(at);
+            }
+            None => rest.push(text),
+        }
+    }
+    rest
+}
+
 /// Whether two groups are the same, but for members without a watched port of
 /// their own, which in the second have that of another.
 pub(super) fn watch_is_repeated(ours: &str, theirs: &str) -> bool {
