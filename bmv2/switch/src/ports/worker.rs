@@ -29,6 +29,9 @@ pub(super) struct TxPorts {
     by_port: Vec<Option<u16>>,
     /// Positions whose batch is not empty.
     pending: Vec<u16>,
+    /// Packets for the controller. It gets them when the burst has ended, so
+    /// that it finds them in the counters.
+    packet_ins: TxBatch,
 }
 
 impl TxPorts {
@@ -45,6 +48,7 @@ impl TxPorts {
                 .collect(),
             by_port,
             pending: Vec::new(),
+            packet_ins: TxBatch::default(),
         }
     }
 
@@ -70,6 +74,14 @@ impl TxPorts {
         }
         batch.push(packet);
         true
+    }
+
+    /// Gives the controller its packets.
+    fn notify(&mut self, shared: &Shared) {
+        for at in 0..self.packet_ins.len() {
+            shared.packet_in(self.packet_ins.packet(at));
+        }
+        self.packet_ins.clear();
     }
 
     fn flush(&mut self) {
@@ -171,6 +183,7 @@ impl WorkerLoop {
                 burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
             });
             burst.finish(&mut |output| deliver(tx, shared, &output));
+            tx.notify(shared);
         }
         self.tx.flush();
         packets
@@ -242,6 +255,7 @@ impl WorkerLoop {
             burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
         });
         burst.finish(&mut |output| deliver(tx, shared, &output));
+        tx.notify(shared);
         packets
     }
 
@@ -285,7 +299,12 @@ fn deliver(tx: &mut TxPorts, shared: &Shared, output: &Output<'_>) {
                 shared.no_such_port.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Output::PacketIn { bytes } => shared.packet_in(bytes),
+        Output::PacketIn { bytes } => {
+            if tx.packet_ins.bytes() > MAX_BATCH_BYTES {
+                tx.notify(shared);
+            }
+            tx.packet_ins.push(bytes);
+        }
         // Counted by the switch.
         Output::Dropped { .. } => {}
     }

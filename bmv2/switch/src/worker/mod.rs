@@ -13,7 +13,7 @@ use parking_lot::RwLockReadGuard;
 use crate::counters::Pending;
 use crate::exec::{Env, State};
 use crate::replication::Replication;
-use crate::switch::{DropReason, MAX_PACKET, Output, Pipeline, Switch, Timestamp, Totals};
+use crate::switch::{Digest, DropReason, MAX_PACKET, Output, Pipeline, Switch, Timestamp, Totals};
 use crate::tables::Tables;
 use crate::trace::{Silent, TraceEvent, Tracer};
 use held::Held;
@@ -64,6 +64,7 @@ pub struct Worker {
     local: Local,
     pending: Pending,
     held: Held,
+    digests: Vec<Digest>,
 }
 
 impl Worker {
@@ -81,6 +82,7 @@ impl Worker {
             local: Local::default(),
             pending: Pending::default(),
             held: Held::default(),
+            digests: Vec::new(),
         }
     }
 
@@ -120,6 +122,7 @@ impl Worker {
             local,
             pending,
             held,
+            digests,
             ..
         } = self;
         Burst {
@@ -135,6 +138,7 @@ impl Worker {
                 local,
                 pending,
                 held,
+                digests,
             },
             now,
         }
@@ -181,6 +185,8 @@ struct Work<'w> {
     local: &'w mut Local,
     pending: &'w Pending,
     held: &'w mut Held,
+    /// Digests of the burst: whoever gets one finds its packet counted.
+    digests: &'w mut Vec<Digest>,
 }
 
 /// A burst of packets on one worker.
@@ -199,6 +205,9 @@ impl Drop for Burst<'_> {
         if let (Some(p), Some(tables)) = (self.pipeline, &self.tables) {
             let missed = |table, value| tables.count_misses(table, value);
             self.work.pending.flush(&p.counters, missed);
+        }
+        for digest in self.work.digests.drain(..) {
+            self.work.switch.push_digest(digest);
         }
     }
 }

@@ -201,7 +201,7 @@ impl Run<'_, '_, '_> {
                 .get(index)
                 .map_or_else(String::new, |d| d.name.clone()),
         });
-        self.work.switch.push_digest(Digest {
+        self.work.digests.push(Digest {
             digest: crate::program::DigestId(u32::try_from(index).unwrap_or(u32::MAX)),
             values,
             at: self.env.now,

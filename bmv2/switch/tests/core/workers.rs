@@ -1,19 +1,20 @@
 //! Several workers and a program with registers: one after the other, or with
-//! `unordered` at the same time.
+//! `unordered` at the same time. What workers tell the controller.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use softswitch::ports::{
     ChannelPort, Clock, DataPlane, DataPlaneConfig, PacketInSink, PortSpec, channel_port,
 };
-use softswitch::{CounterTarget, Switch};
+use softswitch::{CounterTarget, Switch, Timestamp};
 
 use crate::commands::{ask, switch};
 
 /// Commands of `testdata/externs.p4`.
+const OP_DIGEST: u8 = 7;
 const OP_REGISTER: u8 = 8;
 const OP_TO_CPU: u8 = 13;
 
@@ -88,6 +89,70 @@ fn ordered_packets_wait_for_each_other() {
     assert!(!two_at_once(false));
 }
 
+/// Packets that the program has counted for a command.
+fn counted(switch: &Switch, op: u8) -> u64 {
+    let program = switch.program().unwrap();
+    let target = CounterTarget::Indexed {
+        counter: program.counter_by_name("In.by_op").unwrap(),
+        index: Some(op.into()),
+    };
+    switch.read_counter(&target).unwrap()[0].packets
+}
+
+/// A controller that reads the counters with each packet that it gets.
+#[derive(Default)]
+struct Auditor {
+    switch: OnceLock<Weak<Switch>>,
+    told: AtomicU64,
+    /// Packets that were not counted yet.
+    missing: AtomicU64,
+}
+
+impl PacketInSink for Auditor {
+    fn packet_in(&self, _bytes: &[u8]) -> bool {
+        let told = self.told.fetch_add(1, Ordering::SeqCst) + 1;
+        let switch = self.switch.get().and_then(Weak::upgrade).unwrap();
+        if counted(&switch, OP_TO_CPU) < told {
+            self.missing.fetch_add(1, Ordering::SeqCst);
+        }
+        true
+    }
+}
+
+#[test]
+fn packets_for_the_controller_have_been_counted() {
+    let auditor = Arc::new(Auditor::default());
+    let sink = Arc::clone(&auditor) as Arc<dyn PacketInSink>;
+    let (switch, plane, [_, port]) = start(false, Some(sink));
+    auditor.switch.set(Arc::downgrade(&switch)).unwrap();
+    for _ in 0..300 {
+        port.send(ask(OP_TO_CPU, 0, 0)).unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while auditor.told.load(Ordering::SeqCst) < 300 {
+        assert!(Instant::now() < deadline, "{:?}", plane.snapshot());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    plane.stop();
+    assert_eq!(auditor.missing.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn packets_of_digests_have_been_counted() {
+    let switch = switch();
+    let seen = Arc::new(AtomicU64::new(0));
+    let (weak, found) = (Arc::downgrade(&switch), Arc::clone(&seen));
+    switch.set_digest_waker(move || {
+        let switch = weak.upgrade().unwrap();
+        found.store(counted(&switch, OP_DIGEST), Ordering::SeqCst);
+    });
+    let packet = ask(OP_DIGEST, 1, 2);
+    let now = Timestamp::from_micros(1);
+    switch.worker().process(3, &packet, now, &mut |_| ());
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    assert_eq!(switch.drain_digests(9).len(), 1);
+}
+
 /// What each of `packets` additions of 1 to a register found in it, and how
 /// many the program's counter has.
 fn additions(unordered: bool, packets: u16) -> (Vec<u16>, u64) {
@@ -107,17 +172,7 @@ fn additions(unordered: bool, packets: u16) -> (Vec<u16>, u64) {
         }
     }
     plane.stop();
-    let counter = switch
-        .program()
-        .unwrap()
-        .counter_by_name("In.by_op")
-        .unwrap();
-    let target = CounterTarget::Indexed {
-        counter,
-        index: Some(OP_REGISTER.into()),
-    };
-    let counted = switch.read_counter(&target).unwrap()[0].packets;
-    (found, counted)
+    (found, counted(&switch, OP_REGISTER))
 }
 
 #[test]
