@@ -1,5 +1,7 @@
 //! P4Runtime over TLS, with certificates made here.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use p4runtime_client::{Client, ConnectOptions, Error};
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -36,6 +38,10 @@ async fn server(ca: &Ca, client_ca: Option<&Ca>) -> Bed {
 
 /// Connects, becomes primary and asks for the version of P4Runtime.
 async fn connect(bed: &Bed, ca: &Ca, identity: Option<&Ca>) -> Result<String, Error> {
+    // The switch may not have seen yet that the last controller is gone, whose
+    // election id would still be taken.
+    static CONTROLLERS: AtomicU64 = AtomicU64::new(1);
+    let election_id = CONTROLLERS.fetch_add(1, Ordering::Relaxed);
     let identity = identity.map(|ca| {
         let (certificate, key) = issue(ca, "controller.test");
         (certificate.into_bytes(), key.into_bytes())
@@ -46,7 +52,7 @@ async fn connect(bed: &Bed, ca: &Ca, identity: Option<&Ca>) -> Result<String, Er
             name: Some("switch.test".into()),
             ..p4runtime_client::Tls::new(ca.pem())
         }),
-        ..ConnectOptions::new(&bed.address, DEVICE, 1)
+        ..ConnectOptions::new(&bed.address, DEVICE, election_id.into())
     };
     let (client, _events) = Client::connect_with(options).await?;
     Ok(client.capabilities().await?.p4runtime_api_version)
