@@ -28,6 +28,7 @@ mod readable;
 mod resources;
 mod rollback;
 mod routes;
+mod sizes;
 mod support;
 mod tables;
 mod tls;
