@@ -11,6 +11,7 @@ mod bpf;
 mod isolated;
 mod link;
 mod packet;
+mod prefetch;
 mod ring;
 mod rx_ring;
 mod tap;

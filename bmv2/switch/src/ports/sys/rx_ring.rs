@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
+use super::prefetch::prefetch;
 use super::ring::{Mapping, RingLayout};
 use super::set_option;
 
@@ -57,29 +58,12 @@ impl RxRing {
             return None;
         }
         self.next = self.frames.after(index);
-        self.prefetch(self.next);
+        prefetch(self.frames.frame(self.next).as_ptr(), PREFETCH_LINES);
         Some(RxFrame {
             ring: self,
             index,
             status,
         })
-    }
-
-    /// Asks the cache for the head of a frame and a short packet in it. Another
-    /// processor has written them, so that waiting for them takes as long as a
-    /// table look-up.
-    #[inline(always)]
-    fn prefetch(&self, index: usize) {
-        #[cfg(target_arch = "x86_64")]
-        for line in 0..PREFETCH_LINES {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = self.frames.frame(index).as_ptr().wrapping_add(line * 64);
-            // SAFETY: a prefetch of any address is a hint without effect on
-            // memory, and never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast_const().cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = index;
     }
 }
 

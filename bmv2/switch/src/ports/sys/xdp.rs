@@ -18,11 +18,15 @@ use xdp::socket::{SocketError, XdpSocket, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{CompletionRing, RingConfigBuilder, RxRing, Umem, WakableFillRing, WakableTxRing};
 
+use super::prefetch::prefetch;
+
 /// Longest packet in bytes: a frame is a page, of which the kernel keeps 256
 /// bytes (XDP_PACKET_HEADROOM).
 pub(in crate::ports) const XDP_MAX_PACKET: usize = 4096 - 256;
 /// Packets that move between a ring and this side at a time.
 const MOVE: usize = 64;
+/// Cache lines of a packet that are asked for early: all of a short one.
+const PREFETCH_LINES: usize = 2;
 /// Fewest and most frames for packets that come in, or that go out.
 const FRAMES: std::ops::RangeInclusive<usize> = 64..=8192;
 
@@ -302,7 +306,12 @@ impl XskRx {
         let mut count = 0;
         while count < max && self.is_ready() {
             count += self.taken.len();
-            while let Some(packet) = self.taken.pop_back() {
+            let mut next = self.taken.pop_back();
+            while let Some(packet) = next {
+                next = self.taken.pop_back();
+                if let Some(next) = &next {
+                    prefetch(next.as_ptr(), PREFETCH_LINES);
+                }
                 sink(&packet);
                 // Has room: it is as large as `taken`.
                 self.processed.push_front(packet);
