@@ -22,8 +22,8 @@ pub struct Compiled {
     pub p4info: String,
 }
 
-/// The compiler and its version as it names itself, or `None` where it is not
-/// installed.
+/// The compiler and its version as it names itself, without the commit and the
+/// kind of build, which some builds name too; `None` where it is not installed.
 ///
 /// # Errors
 /// When it is installed but does not run.
@@ -35,14 +35,17 @@ pub fn version() -> Result<Option<String>> {
     // Versions differ in which of the two they write to.
     let both = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&both);
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .filter(|word| *word != "Version")
-        .collect();
-    if !output.status.success() || words.is_empty() {
-        bail!("{COMPILER} --version failed: {text}");
+    match named(&text) {
+        Some(version) if output.status.success() => Ok(Some(version)),
+        _ => bail!("{COMPILER} --version failed: {text}"),
     }
-    Ok(Some(words.join(" ")))
+}
+
+/// Program and version out of what `--version` prints.
+fn named(text: &str) -> Option<String> {
+    let words = text.split('(').next()?.split_whitespace();
+    let words: Vec<&str> = words.filter(|word| *word != "Version").collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Compiles the program with `flags`; nothing in the tree is touched.
@@ -154,6 +157,15 @@ mod tests {
         assert_eq!(normalise(&other), sorted);
         assert_eq!(normalise(&sorted), sorted);
         assert_eq!(normalise("tables {\n}\n"), "tables {\n}\n");
+    }
+
+    #[test]
+    fn a_version_is_the_same_with_and_without_its_commit() {
+        let version = Some("p4c-bm2-ss 1.2.5.16".to_owned());
+        assert_eq!(named("p4c-bm2-ss\nVersion 1.2.5.16\n"), version);
+        let built = "p4c-bm2-ss\nVersion 1.2.5.16 (SHA: 0123abc BUILD: Release)\n";
+        assert_eq!(named(built), version);
+        assert_eq!(named(""), None);
     }
 
     #[test]
