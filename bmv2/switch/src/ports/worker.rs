@@ -13,7 +13,7 @@ use super::dataplane::Shared;
 use super::monitor::{Mailbox, NewEnds};
 use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
-use crate::{Output, Switch, Worker};
+use crate::{Burst, Output, Switch, Worker};
 
 /// Packets taken from one port before the next one has its turn.
 const BURST: usize = 64;
@@ -175,15 +175,10 @@ impl WorkerLoop {
             if !end.is_ready() {
                 continue;
             }
-            let _gate = shared.gate.read();
-            let _turn = turn(order, shared);
-            let mut burst = worker.burst(shared.clock.now());
             let port = end.port;
-            packets += end.receive(BURST, |packet| {
-                burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
+            packets += run_burst(worker, shared, tx, order, |underway| {
+                end.receive(BURST, |packet| underway.process(port, packet))
             });
-            burst.finish(&mut |output| deliver(tx, shared, &output));
-            tx.notify(shared);
         }
         self.tx.flush();
         packets
@@ -211,12 +206,12 @@ impl WorkerLoop {
         if self.shared.injected.is_empty() {
             return 0;
         }
-        self.burst(|shared, process| {
+        self.burst(|underway| {
             let mut packets = 0;
             while packets < BURST
-                && let Some((port, packet)) = shared.injected.pop()
+                && let Some((port, packet)) = underway.shared.injected.pop()
             {
-                process(port, &packet);
+                underway.process(port, &packet);
                 packets += 1;
             }
             packets
@@ -228,19 +223,17 @@ impl WorkerLoop {
         let Some(read) = self.shared.from_files.pop() else {
             return 0;
         };
-        self.burst(|_, process| {
+        self.burst(|underway| {
             let mut packets = 0;
             for (port, packet) in read.iter() {
-                process(port, packet);
+                underway.process(port, packet);
                 packets += 1;
             }
             packets
         })
     }
 
-    /// Runs `feed` with what processes a packet of a port; returns what `feed`
-    /// does, the number of packets.
-    fn burst(&mut self, feed: impl FnOnce(&Shared, &mut dyn FnMut(u16, &[u8])) -> usize) -> usize {
+    fn burst(&mut self, feed: impl FnOnce(&mut Underway<'_>) -> usize) -> usize {
         let Self {
             worker,
             shared,
@@ -248,15 +241,7 @@ impl WorkerLoop {
             order,
             ..
         } = self;
-        let _gate = shared.gate.read();
-        let _turn = turn(order, shared);
-        let mut burst = worker.burst(shared.clock.now());
-        let packets = feed(shared, &mut |port, packet| {
-            burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
-        });
-        burst.finish(&mut |output| deliver(tx, shared, &output));
-        tx.notify(shared);
-        packets
+        run_burst(worker, shared, tx, order, feed)
     }
 
     fn sleep(&self) {
@@ -284,6 +269,41 @@ impl WorkerLoop {
             }
         }
     }
+}
+
+/// A burst under way, and where its packets go.
+struct Underway<'a> {
+    burst: Burst<'a>,
+    tx: &'a mut TxPorts,
+    shared: &'a Shared,
+}
+
+impl Underway<'_> {
+    #[inline]
+    fn process(&mut self, port: u16, packet: &[u8]) {
+        let Self { burst, tx, shared } = self;
+        burst.process(port, packet, &mut |output| deliver(tx, shared, &output));
+    }
+}
+
+/// Runs a burst, whose packets `feed` processes; returns what `feed` does, how
+/// many there were. The controller is told when they have been counted.
+fn run_burst(
+    worker: &mut Worker,
+    shared: &Shared,
+    tx: &mut TxPorts,
+    order: &mut Option<Order>,
+    feed: impl FnOnce(&mut Underway<'_>) -> usize,
+) -> usize {
+    let _gate = shared.gate.read();
+    let _turn = turn(order, shared);
+    let burst = worker.burst(shared.clock.now());
+    let mut underway = Underway { burst, tx, shared };
+    let packets = feed(&mut underway);
+    let Underway { burst, tx, .. } = underway;
+    burst.finish(&mut |output| deliver(tx, shared, &output));
+    tx.notify(shared);
+    packets
 }
 
 /// Waits until no other worker has a burst under way, if that matters.
