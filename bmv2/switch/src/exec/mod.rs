@@ -4,9 +4,11 @@ mod action;
 mod calc;
 mod changes;
 mod deparser;
+mod image;
 mod learn;
 mod parser;
 pub(crate) mod pipeline;
+mod simple;
 mod table;
 
 use std::cell::Cell;
@@ -22,6 +24,7 @@ use crate::registers::Registers;
 use crate::switch::{DropReason, Timestamp};
 use crate::tables::Tables;
 use crate::trace::Tracer;
+use image::Image;
 
 pub(crate) use learn::learn;
 
@@ -56,7 +59,7 @@ pub(crate) struct Requests {
 /// A packet on its way: headers, metadata, and what is asked for it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
-    pub(crate) image: Vec<u8>,
+    pub(crate) image: Image,
     valid: Vec<bool>,
     /// Bits of each header's varbit.
     varbit: Vec<u32>,
@@ -89,7 +92,7 @@ impl State {
     pub(crate) fn new(ir: &Ir, seed: u64) -> Self {
         let words = ir.tables.iter().map(|t| t.layout.words).max().unwrap_or(0);
         let mut s = Self {
-            image: vec![0; ir.image],
+            image: Image::new(ir.image),
             valid: vec![false; ir.headers.len()],
             varbit: vec![0; ir.headers.len()],
             next: vec![0; ir.stacks.len() + ir.union_stacks.len()],
@@ -104,7 +107,7 @@ impl State {
 
     /// Everything as before the first packet, but for the random numbers.
     pub(crate) fn reset(&mut self, ir: &Ir) {
-        self.image.fill(0);
+        self.image.clear();
         if ir.has_varbits {
             self.varbit.fill(0);
         }
@@ -125,9 +128,17 @@ impl State {
 
     /// Takes over another packet's headers and metadata.
     pub(crate) fn copy_from(&mut self, other: &Self) {
-        let rng = self.rng;
-        self.clone_from(other);
-        self.rng = rng;
+        // Vectors that are there are used again.
+        self.image.clone_from(&other.image);
+        self.valid.clone_from(&other.valid);
+        self.varbit.clone_from(&other.varbit);
+        self.next.clone_from(&other.next);
+        self.fault.set(other.fault.get());
+        self.payload = other.payload;
+        self.length = other.length;
+        self.ingress_length = other.ingress_length;
+        self.parser_error = other.parser_error;
+        self.checksum_error = other.checksum_error;
         self.requests = Requests::default();
         self.truncate = usize::MAX;
         self.exit = false;

@@ -1,5 +1,6 @@
 //! The parser: extracts headers along its states.
 
+use super::image::Image;
 use super::{Env, State, action};
 use crate::ir::bits::{copy_bits, load64, mask64, read_bits};
 use crate::ir::expr::{read_field, write_field};
@@ -353,7 +354,7 @@ fn set_lookahead(st: &mut State, rest: &[u8], f: Field, l: Lookahead) {
     } else {
         // The general case: a number of any width.
         let mut wide = State {
-            image: vec![0; (l.width as usize).div_ceil(8) + crate::ir::bits::SLACK],
+            image: Image::new((l.width as usize).div_ceil(8) + crate::ir::bits::SLACK),
             ..State::default()
         };
         copy_bits(&mut wide.image, 0, rest, l.bit as usize, l.width as usize);

@@ -1,8 +1,9 @@
 //! Walking a pipeline's code.
 
+use super::simple::{self, Machine};
 use super::{Env, State, action, changes, table};
-use crate::ir::bits::{load_word, store64};
-use crate::ir::code::{Code, Combine, Op, Pc, TEMPS};
+use crate::ir::bits::store64;
+use crate::ir::code::{Code, Op, Pc, TEMPS};
 use crate::program::Program;
 use crate::switch::DropReason;
 use crate::trace::{TraceEvent, Tracer};
@@ -23,185 +24,85 @@ pub(crate) fn run<T: Tracer>(
     st.exit = false;
     let mut acc = 0u64;
     let mut temps = [0u64; TEMPS];
-    let ops = code.ops.as_slice();
-    let from = |at: Pc| ops.get(at as usize..).unwrap_or(&[]);
-    let mut rest = from(start);
+    let mut at = start;
     // Where the table that called an action goes on.
     let mut back = 0;
     let mut repeated = 0usize;
     let mut before = None;
-    macro_rules! branch {
-        ($test:expr, $when:expr, $to:expr) => {{
-            let test: bool = $test;
-            if test == *$when {
-                rest = from(*$to);
-            }
-        }};
-    }
-    while let [op, tail @ ..] = rest {
-        rest = tail;
+    loop {
+        let Some(image) = st.image.reach() else {
+            return;
+        };
+        (at, acc) = simple::run(
+            &code.ops,
+            at,
+            acc,
+            Machine {
+                image,
+                valid: &st.valid,
+                params: &st.params,
+                temps: &mut temps,
+                back,
+            },
+        );
+        let Some(op) = code.ops.get(at as usize) else {
+            return;
+        };
+        at += 1;
         match op {
-            Op::IfValid { when, to, header } => {
-                branch!(st.is_valid(*header), when, to);
-            }
-            Op::IfWordIs {
-                when,
-                to,
-                byte,
-                value,
-            } => {
-                branch!(load_word(&st.image, *byte) == *value, when, to);
-            }
-            Op::IfIs {
-                when,
-                to,
-                field,
-                value,
-            } => {
-                branch!(field.load(&st.image) == *value, when, to);
-            }
-            Op::IfAccIs { when, to, value } => {
-                branch!(acc == *value, when, to);
-            }
-            Op::IfAccBelow { when, to, value } => {
-                branch!(acc < *value, when, to);
-            }
-            Op::IfAccIsField { when, to, field } => {
-                branch!(acc == field.load(&st.image), when, to);
-            }
-            Op::IfAccBelowField { when, to, field } => {
-                branch!(acc < field.load(&st.image), when, to);
-            }
-            Op::IfFieldBelowAcc { when, to, field } => {
-                branch!(field.load(&st.image) < acc, when, to);
-            }
-            Op::IfAccIsTemp { when, to, temp } => {
-                branch!(acc == temps[usize::from(*temp) % TEMPS], when, to);
-            }
-            Op::IfAccBelowTemp { when, to, temp } => {
-                branch!(acc < temps[usize::from(*temp) % TEMPS], when, to);
-            }
-            Op::IfCond { when, to, cond } => {
-                let value = code
-                    .conds
-                    .get(*cond as usize)
-                    .is_some_and(|c| c.eval(&env.view(st)));
-                if st.faulted().is_some() {
-                    return;
-                }
-                branch!(value, when, to);
-            }
-            Op::Jump(to) => {
-                rest = from(*to);
-            }
-            Op::Loop(to) => {
-                let here = ops.len() - tail.len();
-                let length = here.saturating_sub(*to as usize);
-                repeated = repeated.saturating_add(length);
-                if repeated > MAX_REPEATED {
-                    st.fault(DropReason::ProgramFault);
-                    return;
-                }
-                rest = from(*to);
-            }
             Op::Table(t) => {
                 let (action, next) = table::apply(env, program, code, st, *t, packet, tr);
                 back = next;
-                rest = from(match action {
+                at = match action {
                     Some(a) => code.actions.get(a as usize).copied().unwrap_or(next),
                     None => next,
-                });
-            }
-            Op::Return => {
-                rest = from(back);
-            }
-            Op::Leave => {
-                if st.exit {
-                    return;
-                }
-            }
-            Op::End => return,
-
-            Op::LoadWord(byte) => acc = load_word(&st.image, *byte),
-            Op::Load(field) => acc = field.load(&st.image),
-            Op::Const(value) => acc = *value,
-            Op::Param(p) => acc = p.load(&st.params),
-            Op::Valid(header) => acc = u64::from(st.is_valid(*header)),
-            Op::AddField(field) => acc = acc.wrapping_add(field.load(&st.image)),
-            Op::SubField(field) => acc = acc.wrapping_sub(field.load(&st.image)),
-            Op::AndField(field) => acc &= field.load(&st.image),
-            Op::OrField(field) => acc |= field.load(&st.image),
-            Op::XorField(field) => acc ^= field.load(&st.image),
-            Op::AddConst(value) => acc = acc.wrapping_add(*value),
-            Op::AndConst(value) => acc &= value,
-            Op::OrConst(value) => acc |= value,
-            Op::XorConst(value) => acc ^= value,
-            Op::Not => acc = !acc,
-            Op::Shl(by) => acc <<= by % 64,
-            Op::Shr(by) => acc >>= by % 64,
-            Op::Is(value) => acc = u64::from(acc == *value),
-            Op::IsNot(value) => acc = u64::from(acc != *value),
-            Op::Save(temp) => temps[usize::from(*temp) % TEMPS] = acc,
-            Op::Combine(how, temp) => {
-                let other = temps[usize::from(*temp) % TEMPS];
-                acc = match how {
-                    Combine::Add => acc.wrapping_add(other),
-                    Combine::Sub => acc.wrapping_sub(other),
-                    Combine::Mul => acc.wrapping_mul(other),
-                    Combine::And => acc & other,
-                    Combine::Or => acc | other,
-                    Combine::Xor => acc ^ other,
                 };
-            }
-            Op::Eval(num) => {
-                acc = code
-                    .nums
-                    .get(*num as usize)
-                    .map_or(0, |n| n.eval(&env.view(st)));
-                if st.faulted().is_some() {
-                    return;
-                }
-            }
-
-            Op::StoreWord { byte, down } => {
-                let value = (acc << (down % 64)) >> (down % 64);
-                store(&mut st.image, *byte, value.to_be_bytes());
-            }
-            Op::Store8(byte) => store(&mut st.image, *byte, (acc as u8).to_be_bytes()),
-            Op::Store16(byte) => store(&mut st.image, *byte, (acc as u16).to_be_bytes()),
-            Op::Store32(byte) => store(&mut st.image, *byte, (acc as u32).to_be_bytes()),
-            Op::Store48(byte) => {
-                let [_, _, bytes @ ..] = acc.to_be_bytes();
-                store::<6>(&mut st.image, *byte, bytes);
-            }
-            Op::Store(to) => store64(&mut st.image, *to, acc),
-            Op::WordConst { byte, value } => store(&mut st.image, *byte, value.to_be_bytes()),
-            Op::WordParam { byte, param } => {
-                let value = param.load(&st.params);
-                store(&mut st.image, *byte, value.to_be_bytes());
-            }
-            Op::WordField { byte, field } => {
-                let value = field.load(&st.image);
-                store(&mut st.image, *byte, value.to_be_bytes());
             }
             Op::Count(counter) => {
                 let bytes = u64::from(st.ingress_length);
                 env.pending.count(env.counters, *counter, acc, bytes);
             }
+            Op::IfCond { when, to, cond } => {
+                let cond = code.conds.get(*cond as usize);
+                let value = cond.is_some_and(|c| c.eval(&env.view(st)));
+                if st.faulted().is_some() {
+                    return;
+                }
+                if value == *when {
+                    at = *to;
+                }
+            }
+            Op::Eval(num) => {
+                let num = code.nums.get(*num as usize);
+                acc = num.map_or(0, |n| n.eval(&env.view(st)));
+                if st.faulted().is_some() {
+                    return;
+                }
+            }
+            Op::Store(to) => store64(&mut st.image, *to, acc),
             Op::AddHeader(header) => action::add_header(env, st, *header),
             Op::RemoveHeader(header) => action::remove_header(env, st, *header),
             Op::AssignHeader { to, from } => action::assign_header(env, st, *to, *from),
-            Op::Exit => st.exit = true,
             Op::Prim { action, at: place } => {
-                if let Some(prim) = env
-                    .ir
-                    .actions
-                    .get(*action as usize)
-                    .and_then(|a| a.body.get(*place as usize))
-                {
+                let action = env.ir.actions.get(*action as usize);
+                if let Some(prim) = action.and_then(|a| a.body.get(*place as usize)) {
                     action::step(env, st, prim, packet, tr);
                 }
                 if st.faulted().is_some() {
+                    return;
+                }
+            }
+            Op::Loop(to) => {
+                repeated = repeated.saturating_add((at - 1).saturating_sub(*to) as usize);
+                if repeated > MAX_REPEATED {
+                    st.fault(DropReason::ProgramFault);
+                    return;
+                }
+                at = *to;
+            }
+            Op::Exit => st.exit = true,
+            Op::Leave => {
+                if st.exit {
                     return;
                 }
             }
@@ -224,15 +125,8 @@ pub(crate) fn run<T: Tracer>(
                     changes::changes(env, &before, st, tr);
                 }
             }
+            // `End`, or what the loop above does.
+            _ => return,
         }
-    }
-}
-
-/// Writes bytes into the image.
-#[inline(always)]
-fn store<const N: usize>(image: &mut [u8], byte: u32, bytes: [u8; N]) {
-    let at = byte as usize;
-    if let Some(to) = image.get_mut(at..at + N) {
-        to.copy_from_slice(&bytes);
     }
 }

@@ -12,6 +12,10 @@ use super::{HeaderId, NodeId, ParamPlace};
 /// A position in [`Code::ops`], or a label while code is made.
 pub(crate) type Pc = u32;
 
+/// An offset in the image. Short, so that operations are; what lies beyond is
+/// left to the general evaluation.
+pub(crate) type Byte = u16;
+
 /// Values that may be put aside while another is computed.
 pub(crate) const TEMPS: usize = 8;
 
@@ -20,13 +24,14 @@ pub(crate) const TEMPS: usize = 8;
 /// One kind of load for all fields costs less than a choice of the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) byte: u32,
+    pub(crate) byte: Byte,
     pub(crate) up: u8,
     pub(crate) down: u8,
 }
 
 impl Span {
-    /// The place of a field; `None` if no 8 bytes hold it.
+    /// The place of a field; `None` if no 8 bytes hold it, or not within the
+    /// reach of a [`Byte`].
     pub(crate) fn new(loc: Loc) -> Option<Self> {
         let (width, shift) = (u32::from(loc.width), u32::from(loc.shift));
         let (byte, up) = if loc.load == 8 {
@@ -36,7 +41,7 @@ impl Span {
             (first / 8, first % 8)
         };
         (up + width <= 64).then_some(Self {
-            byte,
+            byte: Byte::try_from(byte).ok()?,
             up: u8::try_from(up).ok()?,
             down: u8::try_from(64 - width).ok()?,
         })
@@ -45,7 +50,7 @@ impl Span {
     /// The field's value.
     #[inline(always)]
     pub(crate) fn load(self, image: &[u8]) -> u64 {
-        (load_word(image, self.byte) << (self.up % 64)) >> (self.down % 64)
+        (load_word(image, self.byte.into()) << (self.up % 64)) >> (self.down % 64)
     }
 }
 
@@ -101,15 +106,15 @@ pub(crate) enum Op {
     IfWordIs {
         when: bool,
         to: Pc,
-        byte: u32,
+        byte: Byte,
         value: u64,
     },
-    /// A field equals a constant.
+    /// A field equals a constant of at most 32 bits.
     IfIs {
         when: bool,
         to: Pc,
         field: Span,
-        value: u64,
+        value: u32,
     },
     /// The accumulator equals a constant.
     IfAccIs {
@@ -156,7 +161,7 @@ pub(crate) enum Op {
     },
 
     // What the accumulator becomes.
-    LoadWord(u32),
+    LoadWord(Byte),
     Load(Span),
     Const(u64),
     Param(Param),
@@ -187,25 +192,25 @@ pub(crate) enum Op {
     // The accumulator's low bits into a field: `down` is 64 less its width,
     // the number in a name is its width if it has whole bytes to itself.
     StoreWord {
-        byte: u32,
+        byte: Byte,
         down: u8,
     },
-    Store8(u32),
-    Store16(u32),
-    Store32(u32),
-    Store48(u32),
+    Store8(Byte),
+    Store16(Byte),
+    Store32(Byte),
+    Store48(Byte),
     Store(Loc),
     // A word becomes something no wider than it.
     WordConst {
-        byte: u32,
+        byte: Byte,
         value: u64,
     },
     WordParam {
-        byte: u32,
+        byte: Byte,
         param: Param,
     },
     WordField {
-        byte: u32,
+        byte: Byte,
         field: Span,
     },
     /// Counts in the cell that the accumulator names.

@@ -84,12 +84,18 @@ impl Writer<'_> {
                 byte: field.byte,
                 value,
             }),
-            Some(field) => self.op(Op::IfIs {
-                when,
-                to,
-                field,
-                value,
-            }),
+            Some(field) => match u32::try_from(value) {
+                Ok(value) => self.op(Op::IfIs {
+                    when,
+                    to,
+                    field,
+                    value,
+                }),
+                Err(_) => {
+                    self.op(Op::Load(field));
+                    self.op(Op::IfAccIs { when, to, value });
+                }
+            },
             None => self.general(&Cond::FieldIs(loc, value), when, to),
         }
     }

@@ -4,7 +4,7 @@ mod cond;
 mod number;
 
 use crate::ir::bits::{Loc, mask64};
-use crate::ir::code::{Code, KeyPart, Op, Param, Pc, Span, Targets};
+use crate::ir::code::{Byte, Code, KeyPart, Op, Param, Pc, Span, Targets};
 use crate::ir::expr::{Cond, HeaderSel, Num};
 use crate::ir::{Action, END, Header, Node, NodeId, Prim, Table};
 use crate::tables::key::{KeyLayout, Source};
@@ -221,9 +221,13 @@ impl Writer<'_> {
 
     /// A number into a field of up to 64 bits.
     fn set(&mut self, to: Loc, n: &Num<u64>) {
-        let (bits, byte) = (u32::from(to.width), to.byte);
+        let bits = u32::from(to.width);
         let down = 64 - to.width.min(64);
         let n = number::low(n, bits);
+        let Ok(byte) = Byte::try_from(to.byte) else {
+            self.number(n, bits, 0);
+            return self.op(Op::Store(to));
+        };
         if to.alone {
             let direct = match n {
                 Num::Const(v) => Some(Op::WordConst {

@@ -111,7 +111,7 @@ impl Writer<'_> {
         match n {
             Num::Const(c) => self.op(Op::Const(*c)),
             Num::Field(loc) => match Span::new(*loc) {
-                Some(_) if loc.alone => self.op(Op::LoadWord(loc.byte)),
+                Some(field) if loc.alone => self.op(Op::LoadWord(field.byte)),
                 Some(field) => self.op(Op::Load(field)),
                 None => self.eval(n),
             },
