@@ -194,6 +194,12 @@ impl State {
                 }
             }
         }
+        self.set_valid_alone(h);
+    }
+
+    /// Makes a header valid that is in no union.
+    #[inline(always)]
+    pub(crate) fn set_valid_alone(&mut self, h: HeaderId) {
         if let Some(v) = self.valid.get_mut(usize::from(h)) {
             *v = true;
         }

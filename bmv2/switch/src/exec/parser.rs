@@ -2,11 +2,11 @@
 
 use super::image::Image;
 use super::{Env, State, action};
-use crate::ir::bits::{copy_bits, load64, mask64, read_bits};
+use crate::ir::bits::{copy_bits, load_word, load64, mask64, read_bits, store_bytes};
 use crate::ir::expr::{read_field, write_field};
 use crate::ir::{
     END, Field, FieldKind, HeaderId, Lookahead, ParserOp, Select, SelectPart, SelectSource,
-    StackId, WideTest,
+    StackId, WideTest, WordCase,
 };
 use crate::trace::{TraceEvent, Tracer};
 
@@ -60,6 +60,11 @@ fn states<T: Tracer>(
         }
         state = match &s.select {
             Select::Always(next) => *next,
+            Select::Image {
+                byte,
+                cases,
+                default,
+            } => case_of(load_word(&st.image, (*byte).into()), cases, *default),
             Select::Word {
                 key,
                 cases,
@@ -69,10 +74,7 @@ fn states<T: Tracer>(
                 for part in key {
                     word |= part_bits(env, st, c, part)? << part.shift;
                 }
-                cases
-                    .iter()
-                    .find(|case| word & case.mask == case.value)
-                    .map_or(*default, |case| case.next)
+                case_of(word, cases, *default)
             }
             Select::Wide {
                 key,
@@ -106,6 +108,15 @@ fn states<T: Tracer>(
         }
     }
     Err(env.ir.errors.parser_timeout)
+}
+
+/// The state that a key of one word leads to.
+#[inline(always)]
+fn case_of(word: u64, cases: &[WordCase], default: u32) -> u32 {
+    cases
+        .iter()
+        .find(|case| word & case.mask == case.value)
+        .map_or(default, |case| case.next)
 }
 
 fn matches(key: &[u64], masks: &[(u64, u64)]) -> bool {
@@ -181,7 +192,52 @@ fn check_ahead(env: &Env<'_>, c: &Cursor<'_>, l: Lookahead) -> Result<(), u32> {
     Ok(())
 }
 
+/// Runs one operation.
+#[inline(always)]
 fn step<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    op: &ParserOp,
+    tr: &mut T,
+) -> Result<(), u32> {
+    match op {
+        ParserOp::ExtractFixed {
+            header,
+            offset,
+            len,
+        } => {
+            copy_header(env, st, c, *offset, *len)?;
+            st.set_valid_alone(*header);
+            tr.event(|| TraceEvent::Extracted {
+                header: header_name(env, *header),
+                bytes: *len as usize,
+            });
+        }
+        ParserOp::SetConst { byte, value } => {
+            store_bytes(&mut st.image, *byte, value.to_be_bytes());
+        }
+        ParserOp::SetField { byte, field } => {
+            let value = field.load(&st.image);
+            store_bytes(&mut st.image, *byte, value.to_be_bytes());
+        }
+        ParserOp::SetTest { byte, test } => {
+            let value = u64::from(test.eval(&st.image));
+            store_bytes(&mut st.image, *byte, value.to_be_bytes());
+        }
+        ParserOp::VerifyField { test, error } => {
+            if !test.eval(&st.image) {
+                return Err(*error);
+            }
+        }
+        other => return rare(env, st, c, other, tr),
+    }
+    Ok(())
+}
+
+/// Runs an operation that has no direct form.
+#[inline(never)]
+fn rare<T: Tracer>(
     env: &Env<'_>,
     st: &mut State,
     c: &mut Cursor<'_>,
@@ -250,6 +306,7 @@ fn step<T: Tracer>(
             action::run_body(env, st, std::slice::from_ref(&**p), c.packet, tr);
             Ok(())
         }
+        _ => Ok(()),
     }
 }
 
@@ -272,18 +329,31 @@ fn extract<T: Tracer>(
 ) -> Result<(), u32> {
     let too_short = env.ir.errors.packet_too_short;
     let wire = env.ir.wires.get(usize::from(h)).ok_or(too_short)?;
-    let len = wire.fixed as usize;
+    copy_header(env, st, c, wire.offset, wire.fixed)?;
+    st.set_valid(env.ir, h);
+    tr.event(|| TraceEvent::Extracted {
+        header: header_name(env, h),
+        bytes: wire.fixed as usize,
+    });
+    Ok(())
+}
+
+/// The next bytes of the packet into the image.
+#[inline(always)]
+fn copy_header(
+    env: &Env<'_>,
+    st: &mut State,
+    c: &mut Cursor<'_>,
+    offset: u32,
+    len: u32,
+) -> Result<(), u32> {
+    let (from, len) = (offset as usize, len as usize);
+    let too_short = env.ir.errors.packet_too_short;
     let bytes = c.rest().get(..len).ok_or(too_short)?;
-    let from = wire.offset as usize;
     if let Some(to) = st.image.get_mut(from..from + len) {
         to.copy_from_slice(bytes);
     }
     c.at += len;
-    st.set_valid(env.ir, h);
-    tr.event(|| TraceEvent::Extracted {
-        header: header_name(env, h),
-        bytes: len,
-    });
     Ok(())
 }
 

@@ -145,6 +145,15 @@ pub(crate) fn load128(image: &[u8], loc: Loc) -> u128 {
     (load!(image, loc.byte as usize, u128) >> loc.shift) & mask128(u32::from(loc.width))
 }
 
+/// Writes bytes into the image; those beyond it are lost.
+#[inline(always)]
+pub(crate) fn store_bytes<const N: usize>(image: &mut [u8], byte: u16, bytes: [u8; N]) {
+    let to = image.get_mut(usize::from(byte)..);
+    if let Some(to) = to.and_then(|s| s.first_chunk_mut()) {
+        *to = bytes;
+    }
+}
+
 /// Stores the low bits of a value into a field that has its word to itself.
 #[inline(always)]
 pub(crate) fn store_word(image: &mut [u8], loc: Loc, value: u64) {

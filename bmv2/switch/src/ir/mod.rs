@@ -7,12 +7,17 @@
 pub(crate) mod bits;
 pub(crate) mod code;
 pub(crate) mod expr;
+mod parse;
 
 use crate::calc::Algorithm;
 use crate::tables::key::KeyLayout;
 use bits::Loc;
 use code::Code;
 use expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, UnionSel, Value};
+pub(crate) use parse::{
+    FieldTest, Lookahead, ParseState, Parser, ParserOp, Select, SelectPart, SelectSource, Test,
+    WideCase, WideTest, WordCase,
+};
 
 /// Index of a header instance.
 pub(crate) type HeaderId = u16;
@@ -213,102 +218,6 @@ pub(crate) struct Errors {
 pub(crate) struct FieldList {
     pub(crate) id: u32,
     pub(crate) fields: Vec<Field>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Parser {
-    pub(crate) start: u32,
-    pub(crate) states: Vec<ParseState>,
-}
-
-#[derive(Debug)]
-pub(crate) struct ParseState {
-    pub(crate) name: String,
-    pub(crate) ops: Vec<ParserOp>,
-    pub(crate) select: Select,
-}
-
-#[derive(Debug)]
-pub(crate) enum ParserOp {
-    Extract(HeaderId),
-    ExtractStack(StackId),
-    /// Union stack and the member within the union.
-    ExtractUnionStack(StackId, u16),
-    ExtractVar(HeaderId, Num<u64>),
-    ExtractVarStack(StackId, Num<u64>),
-    ExtractVarUnionStack(StackId, u16, Num<u64>),
-    /// Bits ahead of the cursor into a field.
-    SetLookahead(Field, Lookahead),
-    /// Length in bits.
-    Advance(Num<u64>),
-    Verify(Cond, Num<u64>),
-    Primitive(Box<Prim>),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lookahead {
-    pub(crate) bit: u32,
-    pub(crate) width: u32,
-}
-
-/// How a state goes on.
-#[derive(Debug)]
-pub(crate) enum Select {
-    Always(u32),
-    /// The key fits one word.
-    Word {
-        key: Vec<SelectPart>,
-        cases: Vec<WordCase>,
-        default: u32,
-    },
-    Wide {
-        key: Vec<SelectPart>,
-        words: usize,
-        cases: Vec<WideCase>,
-        default: u32,
-    },
-}
-
-#[derive(Debug)]
-pub(crate) struct WordCase {
-    pub(crate) value: u64,
-    pub(crate) mask: u64,
-    pub(crate) next: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct WideCase {
-    pub(crate) test: WideTest,
-    pub(crate) next: u32,
-}
-
-#[derive(Debug)]
-pub(crate) enum WideTest {
-    Mask(Vec<(u64, u64)>),
-    /// A value set, by its position in the program, and the bits that are
-    /// compared by word; all of them if it is empty.
-    Vset(u32, Vec<u64>),
-}
-
-/// One part of a select key: at most 64 bits, put at `word`, `shift`.
-#[derive(Debug, Clone)]
-pub(crate) struct SelectPart {
-    pub(crate) source: SelectSource,
-    pub(crate) word: u16,
-    pub(crate) shift: u8,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum SelectSource {
-    Field(Loc),
-    Valid(HeaderId),
-    /// `(stack, field, shift right, width)` of the stack's last element.
-    StackLast(StackId, u16, u32, u32),
-    /// `(union stack, member, field, shift right, width)`.
-    UnionStackLast(StackId, u16, u16, u32, u32),
-    /// `(number, shift right, width)` of a number that is computed.
-    Number(Box<Num<u64>>, u32, u32),
-    Lookahead(Lookahead),
 }
 
 /// A node of a pipeline's graph.

@@ -4,6 +4,7 @@ mod action;
 mod calc;
 mod code;
 mod control;
+mod direct;
 mod entries;
 mod expr;
 mod key;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 
 use super::action::{Actions, set};
+use super::direct;
 use super::expr::{Scope, word};
 use super::select::MAX_KEY;
 use super::symbols::{hex_number, invalid, limit, pair, unsupported};
@@ -83,9 +84,10 @@ impl Parsers<'_, '_> {
         let mut ops = Vec::with_capacity(s.parser_ops.len());
         for (i, op) in s.parser_ops.iter().enumerate() {
             let at = format!("{place} operation {i} ({})", op.op);
-            ops.push(self.op(&at, op)?);
+            let op = self.op(&at, op)?;
+            ops.push(direct::operation(op, &self.actions.symbols.headers));
         }
-        let select = self.select(&place, s, by_name)?;
+        let select = direct::select(self.select(&place, s, by_name)?);
         Ok(ParseState {
             name: s.name.clone(),
             ops,
