@@ -96,6 +96,13 @@ fn big_endian(bytes: &[u8], size: usize) -> u64 {
 
 /// The Internet checksum: the complement of the one's complement sum.
 pub(crate) fn csum16(data: &[u8]) -> u16 {
+    complement16(sum16(data))
+}
+
+/// The sum of bytes as big-endian 16-bit words, as [`complement16`] takes it:
+/// sums of pieces may be added, if all pieces but the last are whole words.
+/// That of less than 4 GiB does not overflow.
+pub(crate) fn sum16(data: &[u8]) -> u64 {
     let mut sum = 0u64;
     let mut chunks = data.chunks_exact(4);
     for c in &mut chunks {
@@ -103,13 +110,16 @@ pub(crate) fn csum16(data: &[u8]) -> u16 {
             sum += u64::from(u32::from_be_bytes(*c));
         }
     }
-    let rest = chunks.remainder();
-    sum += match rest {
+    sum + match *chunks.remainder() {
         [] => 0,
-        [a] => u64::from(*a) << 8,
-        [a, b] => u64::from(u16::from_be_bytes([*a, *b])),
-        [a, b, c, ..] => u64::from(u16::from_be_bytes([*a, *b])) + (u64::from(*c) << 8),
-    };
+        [a] => u64::from(a) << 8,
+        [a, b] => u64::from(u16::from_be_bytes([a, b])),
+        [a, b, c, ..] => u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
+    }
+}
+
+/// The complement of a sum, its carries added.
+pub(crate) fn complement16(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -160,6 +170,11 @@ mod tests {
         assert_eq!(csum16(&words), !0xddf2);
         assert_eq!(csum16(&[0xff]), !0xff00);
         assert_eq!(csum16(&[]), 0xffff);
+        // In pieces.
+        for at in (0..=20).step_by(2) {
+            let (a, b) = header.split_at(at);
+            assert_eq!(complement16(sum16(a) + sum16(b)), 0xb861);
+        }
     }
 
     #[test]

@@ -1,19 +1,60 @@
 //! Hashes and checksums of a packet.
 
 use super::{Env, State};
-use crate::ir::bits::copy_bits;
+use crate::calc::{Algorithm, complement16, sum16};
+use crate::ir::bits::{copy_bits, load64};
 use crate::ir::expr::{read_field, wrap, write_small};
 use crate::ir::{Calc, CalcInput, Checksum};
 use crate::trace::{TraceEvent, Tracer};
 
 /// The result of a calculation.
 pub(crate) fn compute(env: &Env<'_>, st: &mut State, calc: &Calc, packet: &[u8]) -> u64 {
+    if matches!(calc.algorithm, Algorithm::Csum16)
+        && let Some(sum) = sum_in_place(env, st, calc, packet)
+    {
+        return u64::from(complement16(sum));
+    }
     let mut buffer = std::mem::take(&mut st.buffer);
     buffer.clear();
     gather(env, st, calc, packet, &mut buffer);
     let result = calc.algorithm.compute(&buffer, || st.random());
     st.buffer = buffer;
     result
+}
+
+/// The sum for an Internet checksum, of the inputs where they lie; `None` if
+/// they must be put together, because one is not whole 16-bit words.
+fn sum_in_place(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8]) -> Option<u64> {
+    let mut sum = 0;
+    for input in &calc.inputs {
+        let (bytes, width) = match input {
+            CalcInput::Bits { header, .. } | CalcInput::Varbit(header) if !st.is_valid(*header) => {
+                continue;
+            }
+            CalcInput::Bits { bit, width, .. } if bit.is_multiple_of(8) => {
+                let (from, to) = (*bit as usize / 8, (*bit + *width) as usize / 8);
+                (st.image.get(from..to)?, *width)
+            }
+            CalcInput::Varbit(h) => (st.varbit_bytes(env.ir, *h), st.varbit_len(*h)),
+            CalcInput::Constant { pieces, width } => (pieces.as_slice(), *width),
+            _ => return None,
+        };
+        if !width.is_multiple_of(16) {
+            return None;
+        }
+        sum += sum16(bytes);
+    }
+    if calc.payload {
+        sum += sum16(payload(st, packet));
+    }
+    Some(sum)
+}
+
+/// What the parser left of a packet. bmv2 has only as much of it as `truncate`
+/// leaves.
+fn payload<'a>(st: &State, packet: &'a [u8]) -> &'a [u8] {
+    let payload = packet.get(st.payload..).unwrap_or(&[]);
+    payload.get(..st.truncate).unwrap_or(payload)
 }
 
 /// Puts the inputs together bit by bit; invalid headers are left out.
@@ -70,10 +111,7 @@ fn gather(env: &Env<'_>, st: &State, calc: &Calc, packet: &[u8], buffer: &mut Ve
         }
     }
     if calc.payload {
-        let payload = packet.get(st.payload..).unwrap_or(&[]);
-        // bmv2 has only as much of it as `truncate` leaves of a packet.
-        let seen = payload.get(..st.truncate).unwrap_or(payload);
-        buffer.extend_from_slice(seen);
+        buffer.extend_from_slice(payload(st, packet));
     }
 }
 
@@ -96,8 +134,10 @@ pub(crate) fn verify<T: Tracer>(
         return;
     };
     let computed = compute(env, st, calc, packet);
-    let held = read_field(st, c.target);
-    let ok = u64::try_from(held).is_ok_and(|h| h == computed);
+    let ok = match c.word {
+        Some(loc) => load64(&st.image, loc) == computed,
+        None => u64::try_from(read_field(st, c.target)).is_ok_and(|held| held == computed),
+    };
     if !ok {
         st.checksum_error = true;
     }

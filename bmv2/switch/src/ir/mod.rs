@@ -383,6 +383,8 @@ pub(crate) enum CalcInput {
 pub(crate) struct Checksum {
     pub(crate) name: String,
     pub(crate) target: Field,
+    /// The target as one load; `None` if it needs more.
+    pub(crate) word: Option<Loc>,
     pub(crate) calc: u32,
     pub(crate) cond: Option<Cond>,
 }

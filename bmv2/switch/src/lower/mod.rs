@@ -405,6 +405,7 @@ fn checksums(
             _ => None,
         };
         let make = || Checksum {
+            word: target.loc().filter(|loc| loc.is_word() && !target.signed),
             name: c.name.clone(),
             target,
             calc,

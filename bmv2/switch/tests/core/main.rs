@@ -5,6 +5,7 @@
 
 mod atomic;
 mod build;
+mod checksums;
 mod commands;
 mod copies;
 mod expressions;
