@@ -19,20 +19,17 @@ pub(crate) fn run<T: Tracer>(
     if !env.ir.deparser.body.is_empty() {
         action::run_body(env, st, &env.ir.deparser.body, packet, tr);
     }
-    for &h in &env.ir.deparser.order {
-        if !st.is_valid(h) {
+    for e in &env.ir.deparser.order {
+        if !st.is_valid(e.header) {
             continue;
         }
-        match env.ir.wires.get(usize::from(h)) {
-            Some(w) if !w.variable => {
-                let (from, to) = (w.offset as usize, (w.offset + w.fixed) as usize);
-                out.extend_from_slice(st.image.get(from..to).unwrap_or(&[]));
-            }
-            _ => {
-                if let Some(header) = env.ir.headers.get(usize::from(h)) {
-                    parts(env.ir, st, header, h, |part| out.extend_from_slice(part));
-                }
-            }
+        if !e.variable {
+            let bytes = st.image.get(e.from as usize..e.to as usize);
+            out.extend_from_slice(bytes.unwrap_or(&[]));
+        } else if let Some(header) = env.ir.headers.get(usize::from(e.header)) {
+            parts(env.ir, st, header, e.header, |part| {
+                out.extend_from_slice(part);
+            });
         }
     }
     out.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));

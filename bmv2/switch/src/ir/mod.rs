@@ -100,7 +100,6 @@ pub(crate) struct Wire {
     pub(crate) offset: u32,
     pub(crate) fixed: u32,
     pub(crate) union: Option<UnionId>,
-    pub(crate) variable: bool,
 }
 
 /// Where a header's varbit is. On the wire it may begin at any bit.
@@ -391,6 +390,17 @@ pub(crate) struct Checksum {
 
 #[derive(Debug, Default)]
 pub(crate) struct Deparser {
-    pub(crate) order: Vec<HeaderId>,
+    pub(crate) order: Vec<Emitted>,
     pub(crate) body: Vec<Prim>,
+}
+
+/// A header that is emitted if it is valid.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Emitted {
+    pub(crate) header: HeaderId,
+    /// It has a varbit: its bytes are not those from `from` to `to`.
+    pub(crate) variable: bool,
+    /// Where its bytes begin and end in the image.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }

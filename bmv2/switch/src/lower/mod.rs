@@ -177,7 +177,6 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
                 offset: h.offset,
                 fixed: h.fixed,
                 union: h.union,
-                variable: h.varbit.is_some(),
             })
             .collect(),
         has_varbits: symbols.headers.iter().any(|h| h.varbit.is_some()),

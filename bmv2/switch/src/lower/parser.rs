@@ -8,10 +8,10 @@ use super::action::{Actions, set};
 use super::direct;
 use super::expr::{Scope, word};
 use super::select::MAX_KEY;
-use super::symbols::{hex_number, invalid, limit, pair, unsupported};
+use super::symbols::{Symbols, hex_number, invalid, limit, pair, unsupported};
 use super::typed::Typed;
 use crate::ir::expr::{FieldPlace, Num};
-use crate::ir::{Deparser, END, FieldKind, Lookahead, ParseState, Parser, ParserOp};
+use crate::ir::{Deparser, END, Emitted, FieldKind, Lookahead, ParseState, Parser, ParserOp};
 use crate::load::{self, Document, Operand, Primitive};
 use crate::program::LoadError;
 
@@ -299,10 +299,24 @@ pub(crate) fn deparser(doc: &Document, actions: &mut Actions<'_>) -> Result<Depa
     let order = d
         .order
         .iter()
-        .map(|name| actions.symbols.header(place, name))
+        .map(|name| emitted(place, name, actions.symbols))
         .collect::<Result<_, _>>()?;
     let body = actions.body(place, &[], &d.primitives)?;
     Ok(Deparser { order, body })
+}
+
+/// A header in the deparser's order.
+fn emitted(place: &str, name: &str, symbols: &Symbols) -> Result<Emitted, LoadError> {
+    let id = symbols.header(place, name)?;
+    let Some(header) = symbols.headers.get(usize::from(id)) else {
+        return invalid(place, format!("there is no header {name:?}"));
+    };
+    Ok(Emitted {
+        header: id,
+        variable: header.varbit.is_some(),
+        from: header.offset,
+        to: header.offset + header.fixed,
+    })
 }
 
 /// An error's number, for the parser's own errors.
