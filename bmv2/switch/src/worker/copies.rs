@@ -43,7 +43,7 @@ impl Run<'_, '_, '_> {
         copy.length = st.ingress_length;
         copy.ingress_length = st.ingress_length;
         copy.set(env.ir.standard.ingress_port, u64::from(self.port));
-        parse(&env, &mut copy, self.bytes(bytes), &mut Silent);
+        parse(env, &mut copy, self.bytes(bytes), &mut Silent);
         copy.become_clone(env.ir, st, fields, instance::INGRESS_CLONE);
         self.replicate(&copy, bytes, replicas, cut, "clone", out, tr);
         self.work.spare.push(copy);

@@ -131,7 +131,6 @@ impl Worker {
             work: Work {
                 switch,
                 replication,
-                state,
                 out,
                 jobs,
                 spare,
@@ -140,6 +139,7 @@ impl Worker {
                 held,
                 digests,
             },
+            state,
             now,
         }
     }
@@ -178,7 +178,6 @@ impl Worker {
 struct Work<'w> {
     switch: &'w Switch,
     replication: &'w Replication,
-    state: &'w mut State,
     out: &'w mut Vec<u8>,
     jobs: &'w mut VecDeque<Job>,
     spare: &'w mut Vec<State>,
@@ -195,6 +194,8 @@ pub struct Burst<'w> {
     tables: Option<RwLockReadGuard<'w, Tables>>,
     pipeline: Option<&'w Pipeline>,
     work: Work<'w>,
+    /// Of the packet that is being processed.
+    state: &'w mut State,
     now: Timestamp,
 }
 
@@ -253,14 +254,14 @@ impl Burst<'_> {
             drop_port: config.drop_port,
         };
         let mut run = Run {
-            env,
+            env: &env,
             pipeline: p,
             packet,
             work: &mut self.work,
             passes: 1,
             port,
         };
-        run.first(out, tr);
+        run.first(self.state, out, tr);
         run.rest(out, tr);
     }
 }

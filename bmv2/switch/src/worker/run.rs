@@ -44,7 +44,7 @@ pub(super) enum After {
 
 /// One received packet's run.
 pub(super) struct Run<'r, 'w, 'p> {
-    pub(super) env: Env<'r>,
+    pub(super) env: &'r Env<'r>,
     pub(super) pipeline: &'r Pipeline,
     pub(super) packet: &'p [u8],
     pub(super) work: &'r mut Work<'w>,
@@ -54,9 +54,13 @@ pub(super) struct Run<'r, 'w, 'p> {
 }
 
 impl Run<'_, '_, '_> {
-    /// The pass of the packet as it arrived, on the worker's own state.
-    pub(super) fn first<T: Tracer>(&mut self, out: &mut impl FnMut(Output<'_>), tr: &mut T) {
-        let mut st = std::mem::take(self.work.state);
+    /// The pass of the packet as it arrived.
+    pub(super) fn first<T: Tracer>(
+        &mut self,
+        st: &mut State,
+        out: &mut impl FnMut(Output<'_>),
+        tr: &mut T,
+    ) {
         let ir = self.env.ir;
         st.reset(ir);
         let len = u32::try_from(self.packet.len()).unwrap_or(u32::MAX);
@@ -65,8 +69,7 @@ impl Run<'_, '_, '_> {
         st.set(ir.standard.ingress_port, u64::from(self.port));
         st.set(ir.standard.packet_length, u64::from(len));
         st.set_optional(ir.standard.ingress_timestamp, self.env.now.as_micros());
-        self.ingress_then_egress(&mut st, &Bytes::Arrived, out, tr);
-        *self.work.state = st;
+        self.ingress_then_egress(st, &Bytes::Arrived, out, tr);
     }
 
     /// Everything that the first pass left behind.
@@ -124,20 +127,20 @@ impl Run<'_, '_, '_> {
         tr: &mut T,
     ) -> After {
         let env = self.env;
-        let standard = env.ir.standard;
+        let standard = &env.ir.standard;
         {
             let packet = self.bytes(bytes);
             tr.event(|| TraceEvent::Ingress {
                 instance_type: load64(&st.image, standard.instance_type) as u32,
                 bytes: packet.len(),
             });
-            parse(&env, st, packet, tr);
+            parse(env, st, packet, tr);
             st.set_optional(standard.parser_error, u64::from(st.parser_error));
             st.set_optional(standard.checksum_error, u64::from(st.checksum_error));
             if st.faulted().is_none() {
                 let code = env.ir.code_for(T::ON);
                 pipeline::run(
-                    &env,
+                    env,
                     &self.pipeline.program,
                     code,
                     code.ingress,
@@ -217,7 +220,7 @@ impl Run<'_, '_, '_> {
         tr: &mut T,
     ) {
         let env = self.env;
-        let s = env.ir.standard;
+        let s = &env.ir.standard;
         let config = &self.work.switch.config;
         let (cpu_port, queues) = (config.cpu_port, config.priority_queues);
         let priority = s.priority.map_or(0, |loc| load64(&st.image, loc));
@@ -241,7 +244,7 @@ impl Run<'_, '_, '_> {
         st.requests = crate::exec::Requests::default();
         let code = env.ir.code_for(T::ON);
         pipeline::run(
-            &env,
+            env,
             &self.pipeline.program,
             code,
             code.egress,
@@ -260,7 +263,7 @@ impl Run<'_, '_, '_> {
             return self.work.dropped(DropReason::Egress, out, tr);
         }
         let mut buffer = std::mem::take(self.work.out);
-        deparse(&env, st, self.bytes(bytes), &mut buffer, tr);
+        deparse(env, st, self.bytes(bytes), &mut buffer, tr);
         if let Some(reason) = st.faulted() {
             *self.work.out = buffer;
             return self.work.dropped(reason, out, tr);
