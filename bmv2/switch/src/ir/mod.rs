@@ -180,14 +180,15 @@ impl Ir {
     }
 }
 
-/// Fields of standard metadata that the switch itself reads and writes.
+/// Fields of standard metadata that the switch itself reads and writes. One
+/// that the program lacks or never names is `None`: there is nothing to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standard {
-    pub(crate) ingress_port: Loc,
+    pub(crate) ingress_port: Option<Loc>,
     pub(crate) egress_spec: Loc,
-    pub(crate) egress_port: Loc,
+    pub(crate) egress_port: Option<Loc>,
     pub(crate) instance_type: Loc,
-    pub(crate) packet_length: Loc,
+    pub(crate) packet_length: Option<Loc>,
     pub(crate) enq_timestamp: Option<Loc>,
     pub(crate) enq_qdepth: Option<Loc>,
     pub(crate) deq_timedelta: Option<Loc>,

@@ -522,12 +522,16 @@ fn place_of(scope: &Scope<'_>, kind: &str, value: &Json) -> Result<Option<FieldP
 fn drop_prim(args: &Args<'_, '_>) -> Result<Prim, LoadError> {
     let (symbols, place) = (args.scope.symbols, args.scope.place);
     let header = if args.list.is_empty() {
-        symbols.header(place, "standard_metadata")?
+        symbols.header_of_fields(place, "standard_metadata")?
     } else {
         args.exactly(1)?;
-        match args.header(0)? {
-            (HeaderSel::Fixed(h), _) => h,
-            _ => return unsupported(place, "a metadata header chosen at run time"),
+        let o = args.get(0)?;
+        match (o.kind.as_str(), o.value.as_str()) {
+            ("header", Some(name)) => symbols.header_of_fields(place, name)?,
+            _ => match args.header(0)? {
+                (HeaderSel::Fixed(h), _) => h,
+                _ => return unsupported(place, "a metadata header chosen at run time"),
+            },
         }
     };
     let loc = |name: &str| {

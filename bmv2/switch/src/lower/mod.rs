@@ -11,14 +11,13 @@ mod key;
 mod layout;
 mod parser;
 mod select;
+mod standard;
 mod symbols;
 mod typed;
 
 use std::collections::HashMap;
 
-use crate::ir::{
-    self, Checksum, DirectMeter, Errors, FieldKind, FieldList, Ir, Node, Standard, Wire,
-};
+use crate::ir::{self, Checksum, DirectMeter, Errors, FieldKind, FieldList, Ir, Node, Wire};
 use crate::load::{Document, Operand};
 use crate::meters::Meter;
 use crate::program::{
@@ -200,7 +199,7 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         update,
         deparser,
         digests,
-        standard: standard(symbols)?,
+        standard: standard::standard(symbols)?,
         log: actions.log,
     };
     let program = Program {
@@ -404,9 +403,9 @@ fn checksums(
             _ => None,
         };
         let make = || Checksum {
-            word: target.loc().filter(|loc| loc.is_word() && !target.signed),
             name: c.name.clone(),
             target,
+            word: target.loc().filter(|loc| loc.is_word() && !target.signed),
             calc,
             cond: cond.clone(),
         };
@@ -499,37 +498,4 @@ fn headers(symbols: &Symbols) -> Vec<HeaderInfo> {
                 .collect(),
         })
         .collect()
-}
-
-fn standard(symbols: &Symbols) -> Result<Standard, LoadError> {
-    let place = "standard_metadata";
-    let header = symbols.header(place, "standard_metadata")?;
-    let optional = |name: &str| {
-        symbols
-            .field_of(place, header, name)
-            .ok()
-            .and_then(|f| f.loc())
-    };
-    let required = |name: &str| match optional(name) {
-        Some(loc) => Ok(loc),
-        None => invalid(place, format!("it has no field {name:?}")),
-    };
-    Ok(Standard {
-        ingress_port: required("ingress_port")?,
-        egress_spec: required("egress_spec")?,
-        egress_port: required("egress_port")?,
-        instance_type: required("instance_type")?,
-        packet_length: required("packet_length")?,
-        enq_timestamp: optional("enq_timestamp"),
-        enq_qdepth: optional("enq_qdepth"),
-        deq_timedelta: optional("deq_timedelta"),
-        deq_qdepth: optional("deq_qdepth"),
-        ingress_timestamp: optional("ingress_global_timestamp"),
-        egress_timestamp: optional("egress_global_timestamp"),
-        mcast_grp: optional("mcast_grp"),
-        egress_rid: optional("egress_rid"),
-        checksum_error: optional("checksum_error"),
-        parser_error: optional("parser_error"),
-        priority: optional("priority"),
-    })
 }

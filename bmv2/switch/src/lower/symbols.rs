@@ -1,7 +1,8 @@
 //! Names of the document, resolved: header instances, stacks, unions, arrays and
 //! their fields.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use num_bigint::{BigInt, Sign};
 use serde_json::Value as Json;
@@ -133,6 +134,9 @@ pub(crate) struct Symbols {
     union_stack_by_name: HashMap<String, StackId>,
     union_stack_members: HashMap<StackId, Vec<String>>,
     aliases: HashMap<String, (String, String)>,
+    /// What has been looked up because the document names it: headers, and
+    /// fields by their first bit.
+    named: RefCell<HashSet<(HeaderId, Option<u32>)>>,
     pub(crate) image: usize,
     pub(crate) metadata: Vec<(u32, u32)>,
     pub(crate) counters: HashMap<String, u32>,
@@ -290,10 +294,24 @@ impl Symbols {
 
     /// A header by name.
     pub(crate) fn header(&self, place: &str, name: &str) -> Result<HeaderId, LoadError> {
+        let h = self.header_of_fields(place, name)?;
+        self.named.borrow_mut().insert((h, None));
+        Ok(h)
+    }
+
+    /// A header by name, for some of its fields only.
+    pub(crate) fn header_of_fields(&self, place: &str, name: &str) -> Result<HeaderId, LoadError> {
         match self.header_by_name.get(name) {
             Some(&h) => Ok(h),
             None => invalid(place, format!("there is no header {name:?}")),
         }
+    }
+
+    /// Whether what has been lowered so far names a field, or its header as a
+    /// whole: if nothing does, nothing can tell what it holds.
+    pub(crate) fn is_named(&self, f: Field) -> bool {
+        let named = self.named.borrow();
+        named.contains(&(f.header, None)) || named.contains(&(f.header, Some(f.bit)))
     }
 
     /// A varbit in the program's metadata. p4c makes a header of it, which it
@@ -350,14 +368,13 @@ impl Symbols {
 
     /// A field by the names of its header and itself.
     pub(crate) fn field(&self, place: &str, header: &str, field: &str) -> Result<Field, LoadError> {
-        if let Some(&h) = self.header_by_name.get(header) {
-            return self.field_of(place, h, field);
-        }
-        if let Some((h, f)) = self.aliases.get(&format!("{header}.{field}")) {
-            let h = self.header(place, h)?;
-            return self.field_of(place, h, f);
-        }
-        invalid(place, format!("there is no header {header:?}"))
+        let (h, name) = match self.aliases.get(&format!("{header}.{field}")) {
+            Some((h, f)) if !self.header_by_name.contains_key(header) => (h.as_str(), f.as_str()),
+            _ => (header, field),
+        };
+        let f = self.field_of(place, self.header_of_fields(place, h)?, name)?;
+        self.named.borrow_mut().insert((f.header, Some(f.bit)));
+        Ok(f)
     }
 
     /// A field of a known header by name.

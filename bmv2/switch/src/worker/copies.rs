@@ -42,7 +42,7 @@ impl Run<'_, '_, '_> {
         let mut copy = self.fresh();
         copy.length = st.ingress_length;
         copy.ingress_length = st.ingress_length;
-        copy.set(env.ir.standard.ingress_port, u64::from(self.port));
+        copy.set_optional(env.ir.standard.ingress_port, u64::from(self.port));
         parse(env, &mut copy, self.bytes(bytes), &mut Silent);
         copy.become_clone(env.ir, st, fields, instance::INGRESS_CLONE);
         self.replicate(&copy, bytes, replicas, cut, "clone", out, tr);
@@ -120,7 +120,7 @@ impl Run<'_, '_, '_> {
         again.ingress_length = st.ingress_length;
         again.copy_fields(env.ir, st.requests.resubmit, st);
         again.set(env.ir.standard.instance_type, instance::RESUBMITTED);
-        again.set(env.ir.standard.packet_length, u64::from(st.ingress_length));
+        again.set_optional(env.ir.standard.packet_length, u64::from(st.ingress_length));
         self.work.local.reruns += 1;
         self.work.jobs.push_back(Job::Ingress(again, bytes.clone()));
         After::Done
@@ -147,7 +147,7 @@ impl Run<'_, '_, '_> {
         again.ingress_length = len;
         again.copy_fields(env.ir, st.requests.recirculate, st);
         again.set(env.ir.standard.instance_type, instance::RECIRCULATED);
-        again.set(env.ir.standard.packet_length, u64::from(len));
+        again.set_optional(env.ir.standard.packet_length, u64::from(len));
         self.work.local.reruns += 1;
         let bytes = Bytes::Made(Arc::new(bytes.to_vec()));
         self.work.jobs.push_back(Job::Ingress(again, bytes));

@@ -66,8 +66,8 @@ impl Run<'_, '_, '_> {
         let len = u32::try_from(self.packet.len()).unwrap_or(u32::MAX);
         st.length = len;
         st.ingress_length = len;
-        st.set(ir.standard.ingress_port, u64::from(self.port));
-        st.set(ir.standard.packet_length, u64::from(len));
+        st.set_optional(ir.standard.ingress_port, u64::from(self.port));
+        st.set_optional(ir.standard.packet_length, u64::from(len));
         st.set_optional(ir.standard.ingress_timestamp, self.env.now.as_micros());
         self.ingress_then_egress(st, &Bytes::Arrived, out, tr);
     }
@@ -233,10 +233,10 @@ impl Run<'_, '_, '_> {
         st.set_optional(s.enq_qdepth, 0);
         st.set_optional(s.deq_timedelta, 0);
         st.set_optional(s.deq_qdepth, 0);
-        st.set(s.egress_port, u64::from(port));
+        st.set_optional(s.egress_port, u64::from(port));
         // Anything but the drop port.
         st.set(s.egress_spec, u64::from(env.drop_port) + 1);
-        st.set(s.packet_length, u64::from(st.length));
+        st.set_optional(s.packet_length, u64::from(st.length));
         tr.event(|| TraceEvent::Egress {
             port,
             instance_type: load64(&st.image, s.instance_type) as u32,
