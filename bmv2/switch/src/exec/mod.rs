@@ -12,6 +12,7 @@ mod simple;
 mod table;
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -240,9 +241,13 @@ impl State {
 
     /// Puts an action's parameters in place.
     #[inline(always)]
-    fn set_params(&mut self, words: impl Iterator<Item = u64>) {
-        for (to, word) in self.params.iter_mut().zip(words) {
-            *to = word;
+    fn set_params<W: Word>(&mut self, words: &[W]) {
+        // Most actions have few.
+        match (words, self.params.as_mut_slice()) {
+            ([], _) => {}
+            ([a], [to, ..]) => *to = a.get(),
+            ([a, b], [to_a, to_b, ..]) => (*to_a, *to_b) = (a.get(), b.get()),
+            (_, to) => set_many(to, words),
         }
     }
 
@@ -333,6 +338,32 @@ impl State {
         x ^= x >> 27;
         self.rng = x;
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+/// A parameter word, as entries of tables or as others hold it.
+trait Word {
+    fn get(&self) -> u64;
+}
+
+impl Word for u64 {
+    #[inline(always)]
+    fn get(&self) -> u64 {
+        *self
+    }
+}
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn get(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+}
+
+#[inline(never)]
+fn set_many<W: Word>(to: &mut [u64], words: &[W]) {
+    for (to, word) in to.iter_mut().zip(words) {
+        *to = word.get();
     }
 }
 

@@ -51,12 +51,9 @@ pub(crate) fn run<T: Tracer>(
         at += 1;
         match op {
             Op::Table(t) => {
-                let (action, next) = table::apply(env, program, code, st, *t, packet, tr);
+                let (to, next) = table::apply(env, program, code, st, *t, packet, tr);
                 back = next;
-                at = match action {
-                    Some(a) => code.actions.get(a as usize).copied().unwrap_or(next),
-                    None => next,
-                };
+                at = to;
             }
             Op::Count(counter) => {
                 let bytes = u64::from(st.ingress_length);

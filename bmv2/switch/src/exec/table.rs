@@ -1,20 +1,21 @@
 //! Applying a table.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU64;
 
 use super::changes::hex;
 use super::{Env, State, calc};
 use crate::ir::DirectMeter;
-use crate::ir::code::{Code, KeyPart, Pc, Targets};
+use crate::ir::code::{Applied, Called, Code, Key, Pc};
 use crate::ir::expr::write_field;
 use crate::program::{Program, TableId, Unit};
 use crate::tables::key::gather;
 use crate::tables::profile::Profile;
-use crate::tables::{Kind, Table};
+use crate::tables::{Found, Kind, Table};
 use crate::trace::{TraceEvent, Tracer};
 
-/// Looks a table up: the action to run, its parameters in place, and where to
-/// go on after it.
+/// Looks a table up and puts the parameters of the action to run in place:
+/// where that action begins, and where to go on after it. Without an action
+/// both are the same.
 pub(super) fn apply<T: Tracer>(
     env: &Env<'_>,
     program: &Program,
@@ -23,103 +24,168 @@ pub(super) fn apply<T: Tracer>(
     id: u32,
     packet: &[u8],
     tr: &mut T,
-) -> (Option<u32>, Pc) {
+) -> (Pc, Pc) {
     let index = id as usize;
-    let (Some(ir), Some(t), Some(targets)) = (
-        env.ir.tables.get(index),
-        env.tables.tables.get(index),
-        code.tables.get(index),
-    ) else {
-        return (None, 0);
+    let (Some(t), Some(applied)) = (env.tables.tables.get(index), code.tables.get(index)) else {
+        return (0, 0);
     };
-    let slot = match code.keys.get(index) {
-        Some(parts) if !parts.is_empty() => {
-            let State {
-                image, valid, key, ..
-            } = st;
-            key.get_mut(..ir.layout.words).and_then(|key| {
-                build_key(parts, image, valid, key);
-                t.lookup(&ir.layout, key)
-            })
+    let found = match &applied.key {
+        Key::One(word) => {
+            let Some(image) = st.image.reach() else {
+                return (0, 0);
+            };
+            let word = word.load(image, &st.valid);
+            find::<T, 1>(t, st, [word])
         }
-        _ => {
-            let mut key = std::mem::take(&mut st.key);
-            let slot = key.get_mut(..ir.layout.words).and_then(|key| {
-                ir.layout.build(&env.view(st), key);
-                t.lookup(&ir.layout, key)
-            });
-            st.key = key;
-            slot
+        Key::Two(words) => {
+            let Some(image) = st.image.reach() else {
+                return (0, 0);
+            };
+            let [first, second] = &**words;
+            let key = [first.load(image, &st.valid), second.load(image, &st.valid)];
+            find::<T, 2>(t, st, key)
         }
+        key => find_other(env, t, index, st, key),
     };
     if T::ON {
-        let found = slot.and_then(|s| {
-            env.tables
-                .entry_state(program, TableId(id), s, env.now)
-                .map(Box::new)
-        });
-        tr.event(|| TraceEvent::Table {
-            name: program
-                .tables
-                .get(index)
-                .map_or_else(String::new, |t| t.name.clone()),
-            key: ir
-                .layout
-                .fields
-                .iter()
-                .map(|f| (f.name.clone(), hex(&gather(f, &st.key))))
-                .collect(),
-            entry: found,
-        });
+        trace(env, program, st, index, found, tr);
     }
-    if let Some(slot) = slot {
-        let (kind, value, words) = t.hit(slot, u64::from(st.ingress_length), env.now);
-        if let (Some(meter), Some(cell)) = (&ir.meter, t.meter(slot)) {
-            let bytes = u64::from(st.ingress_length);
-            let colour = cell.execute(unit_of(env, meter), bytes, env.now);
-            set_colour(st, meter, colour);
+    if let Some(found) = found {
+        if t.is_noted() {
+            note_hit(env, st, index, t, found.slot, found.record);
         }
-        let action = if kind == Kind::Call {
-            let n = env.ir.actions.get(value as usize).map_or(0, |a| a.words);
-            st.set_params(words.iter().take(n).map(|w| w.load(Ordering::Relaxed)));
-            Some(value)
+        let (kind, value) = t.action(found.record);
+        let called = if kind == Kind::Call {
+            let called = applied.actions.get(value as usize);
+            if let Some(c) = called
+                && let Some(params) = t.params(found.record, c.words as usize)
+            {
+                st.set_params(params);
+            }
+            called
         } else {
-            indirect(env, st, ir.profile, kind, value, packet)
+            // A group without an active member is a miss.
+            indirect(env, st, index, applied, (kind, value), packet)
         };
-        // A group without an active member is a miss.
-        if let Some(action) = action {
-            let next = targets.hit.unwrap_or_else(|| after(targets, action));
-            return (Some(action), next);
+        if let Some(called) = called {
+            return (called.start, called.hit);
         }
+    } else if t.is_noted() {
+        note_miss(env, st, index, t);
     }
-    if slot.is_none() {
-        missed(env, st, index, t, ir.meter.as_ref());
-    }
-    let Some(d) = &t.default else {
-        return (None, targets.miss.unwrap_or(targets.base_default));
-    };
-    let action = if d.kind == Kind::Call {
-        st.set_params(d.params.iter().copied());
-        Some(d.value)
-    } else {
-        indirect(env, st, ir.profile, d.kind, d.value, packet)
-    };
-    let next = targets.miss.unwrap_or_else(|| match action {
-        Some(action) => after(targets, action),
-        None => targets.base_default,
+    let called = t.default.as_ref().and_then(|d| {
+        if d.kind == Kind::Call {
+            st.set_params(&d.params);
+            applied.actions.get(d.value as usize)
+        } else {
+            indirect(env, st, index, applied, (d.kind, d.value), packet)
+        }
     });
-    (action, next)
+    match called {
+        Some(called) => (called.start, called.miss),
+        None => (applied.otherwise, applied.otherwise),
+    }
+}
+
+/// The entry that a short key matches.
+#[inline(always)]
+fn find<'t, T: Tracer, const N: usize>(
+    t: &'t Table,
+    st: &mut State,
+    key: [u64; N],
+) -> Option<Found<'t>> {
+    if T::ON
+        && let Some(kept) = st.key.get_mut(..N)
+    {
+        kept.copy_from_slice(&key);
+    }
+    t.lookup(key)
+}
+
+/// The entry that any other key matches.
+#[inline(never)]
+fn find_other<'t>(
+    env: &Env<'_>,
+    t: &'t Table,
+    index: usize,
+    st: &mut State,
+    how: &Key,
+) -> Option<Found<'t>> {
+    let layout = &env.ir.tables.get(index)?.layout;
+    let mut key = std::mem::take(&mut st.key);
+    let found = key.get_mut(..layout.words).and_then(|key| {
+        if let Key::More(words) = how {
+            for (to, word) in key.iter_mut().zip(words) {
+                *to = word.load(&st.image, &st.valid);
+            }
+        } else {
+            layout.build(&env.view(st), key);
+        }
+        t.lookup(&*key)
+    });
+    st.key = key;
+    found
+}
+
+/// Reports what a table was asked and what it found.
+fn trace<T: Tracer>(
+    env: &Env<'_>,
+    program: &Program,
+    st: &State,
+    index: usize,
+    found: Option<Found<'_>>,
+    tr: &mut T,
+) {
+    let entry = found.and_then(|f| {
+        let table = TableId(u32::try_from(index).ok()?);
+        env.tables
+            .entry_state(program, table, f.slot, env.now)
+            .map(Box::new)
+    });
+    let fields = env.ir.tables.get(index).map(|t| t.layout.fields.as_slice());
+    tr.event(|| TraceEvent::Table {
+        name: program
+            .tables
+            .get(index)
+            .map_or_else(String::new, |t| t.name.clone()),
+        key: fields
+            .unwrap_or(&[])
+            .iter()
+            .map(|f| (f.name.clone(), hex(&gather(f, &st.key))))
+            .collect(),
+        entry,
+    });
+}
+
+/// Counts a hit, notes its time, and lets the entry's meter mark the packet.
+#[inline(never)]
+fn note_hit(
+    env: &Env<'_>,
+    st: &mut State,
+    index: usize,
+    t: &Table,
+    slot: u32,
+    record: &[AtomicU64],
+) {
+    let bytes = u64::from(st.ingress_length);
+    t.note_hit(record, bytes, env.now);
+    if let Some(cell) = t.meter(slot)
+        && let Some(meter) = meter_of(env, index)
+    {
+        let colour = cell.execute(unit_of(env, meter), bytes, env.now);
+        set_colour(st, meter, colour);
+    }
 }
 
 /// What the default entry's direct resources make of a packet that nothing else
-/// matched. Out of line: where packets are many they match.
+/// matched.
 #[inline(never)]
-fn missed(env: &Env<'_>, st: &mut State, index: usize, t: &Table, meter: Option<&DirectMeter>) {
+fn note_miss(env: &Env<'_>, st: &mut State, index: usize, t: &Table) {
     let bytes = u64::from(st.ingress_length);
     if t.is_counted() {
         env.pending.miss(index, bytes);
     }
-    if let Some(meter) = meter
+    if let Some(meter) = meter_of(env, index)
         && let Some(colour) = t
             .miss_meter()
             .execute_if_set(unit_of(env, meter), bytes, env.now)
@@ -128,15 +194,18 @@ fn missed(env: &Env<'_>, st: &mut State, index: usize, t: &Table, meter: Option<
     }
 }
 
+/// A table's direct meter.
+fn meter_of<'e>(env: &Env<'e>, index: usize) -> Option<&'e DirectMeter> {
+    env.ir.tables.get(index)?.meter.as_ref()
+}
+
 /// What a table's meter counts.
-#[inline]
 fn unit_of(env: &Env<'_>, meter: &DirectMeter) -> Unit {
     let meter = env.meters.get(meter.id as usize);
     meter.map_or(Unit::Packets, |m| m.unit)
 }
 
 /// Writes what a table's meter makes of a packet to where the program wants it.
-#[inline]
 fn set_colour(st: &mut State, meter: &DirectMeter, colour: u64) {
     match meter.loc {
         Some(loc) => st.set(loc, colour),
@@ -144,60 +213,30 @@ fn set_colour(st: &mut State, meter: &DirectMeter, colour: u64) {
     }
 }
 
-/// The packet's key, word by word.
-#[inline]
-fn build_key(parts: &[KeyPart], image: &[u8], valid: &[bool], key: &mut [u64]) {
-    let mut words = key.iter_mut();
-    let mut word = 0;
-    for p in parts {
-        // Fields of invalid headers read as zero.
-        let there = p
-            .header
-            .is_none_or(|h| valid.get(usize::from(h)) == Some(&true));
-        if there {
-            word |= p.field.load(image) << (p.shift % 64);
-        }
-        if p.last {
-            if let Some(w) = words.next() {
-                *w = word;
-            }
-            word = 0;
-        }
-    }
-}
-
 /// The action of a profile's member, or of one that a group's selector
 /// chooses; its parameters are put in place.
 #[inline(never)]
-fn indirect(
+fn indirect<'a>(
     env: &Env<'_>,
     st: &mut State,
-    profile: Option<u32>,
-    kind: Kind,
-    value: u32,
+    index: usize,
+    applied: &'a Applied,
+    (kind, value): (Kind, u32),
     packet: &[u8],
-) -> Option<u32> {
-    let index = profile? as usize;
-    let p: &Profile = env.tables.profiles.get(index)?;
+) -> Option<&'a Called> {
+    let profile = env.ir.tables.get(index)?.profile? as usize;
+    let p: &Profile = env.tables.profiles.get(profile)?;
     let member = if kind == Kind::Member {
         p.member(value)
     } else {
         let hash = if p.is_random(value) {
             st.random()
         } else {
-            let selector = env.ir.selectors.get(index).and_then(Option::as_ref);
+            let selector = env.ir.selectors.get(profile).and_then(Option::as_ref);
             selector.map_or(0, |s| calc::compute(env, st, s, packet))
         };
         p.choose(value, hash)
     }?;
-    st.set_params(member.params.iter().copied());
-    Some(member.action)
-}
-
-fn after(targets: &Targets, action: u32) -> Pc {
-    targets
-        .next
-        .get(action as usize)
-        .copied()
-        .unwrap_or(targets.base_default)
+    st.set_params(&member.params);
+    applied.actions.get(member.action as usize)
 }

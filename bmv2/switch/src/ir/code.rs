@@ -5,7 +5,7 @@
 //! computed in an accumulator; what the accumulator can't do is left to the
 //! general evaluation of [`Num`], [`Cond`] and [`Prim`](super::Prim).
 
-use super::bits::{Loc, load_word};
+use super::bits::{Loc, load_word, mask64};
 use super::expr::{Cond, Num};
 use super::{HeaderId, NodeId, ParamPlace};
 
@@ -249,26 +249,106 @@ pub(crate) enum Combine {
     Xor,
 }
 
-/// Where a table goes on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Targets {
+/// How a table is applied.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    pub(crate) key: Key,
     /// By action index; only the table's own actions mean anything.
-    pub(crate) next: Vec<Pc>,
-    pub(crate) hit: Option<Pc>,
-    pub(crate) miss: Option<Pc>,
-    pub(crate) base_default: Pc,
+    pub(crate) actions: Box<[Called]>,
+    /// Where to go on if there is no action to call.
+    pub(crate) otherwise: Pc,
 }
 
-/// A piece of a table's key: bits of the image at `shift` of a word, zero if
-/// the header is not valid.
+/// An action that a table calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Called {
+    /// Where it begins.
+    pub(crate) start: Pc,
+    /// Where to go on after it if an entry called it, and if the default entry
+    /// did.
+    pub(crate) hit: Pc,
+    pub(crate) miss: Pc,
+    /// Words of its parameters.
+    pub(crate) words: u32,
+}
+
+/// How a packet's key is made. Most keys are short: these are built and
+/// compared in registers. With a tag of its own, which is quicker to tell than
+/// one within a header's option.
+#[derive(Debug, Default)]
+#[repr(u8)]
+pub(crate) enum Key {
+    /// It must be built in the general way.
+    #[default]
+    General,
+    One(KeyWord),
+    Two(Box<[KeyWord; 2]>),
+    More(Box<[KeyWord]>),
+}
+
+/// A word of a key: at least one part of a field.
+#[derive(Debug)]
+pub(crate) struct KeyWord {
+    pub(crate) first: KeyPart,
+    pub(crate) others: Box<[KeyPart]>,
+}
+
+impl KeyWord {
+    /// The word; `valid` says which headers are.
+    #[inline(always)]
+    pub(crate) fn load(&self, image: &[u8], valid: &[bool]) -> u64 {
+        let mut word = self.first.load(image, valid);
+        for part in &self.others {
+            word |= part.load(image, valid);
+        }
+        word
+    }
+}
+
+/// A piece of a table's key: `(load << turn) & mask`, where what is shifted out
+/// comes in again; zero if the header is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyPart {
-    pub(crate) field: Span,
+    mask: u64,
+    byte: Byte,
     /// `None` for metadata, which is always there.
-    pub(crate) header: Option<HeaderId>,
-    pub(crate) shift: u8,
-    /// It is the last one of its word.
-    pub(crate) last: bool,
+    header: Option<HeaderId>,
+    turn: u8,
+}
+
+impl KeyPart {
+    /// A field at `shift` of a word.
+    pub(crate) fn new(field: Span, shift: u32, header: Option<HeaderId>) -> Option<Self> {
+        let (up, down) = (u32::from(field.up), u32::from(field.down));
+        // Bits to the right of the field where it is and where it shall be.
+        let here = 64u32.checked_sub(up + (64 - down))?;
+        Some(Self {
+            mask: mask64(64 - down).checked_shl(shift)?,
+            byte: field.byte,
+            header,
+            turn: u8::try_from((64 + shift).checked_sub(here)? % 64).ok()?,
+        })
+    }
+
+    /// The same without the bits of its word that are not in the mask.
+    pub(crate) fn masked(self, mask: u64) -> Self {
+        Self {
+            mask: self.mask & mask,
+            ..self
+        }
+    }
+
+    /// The part in its place; `valid` says which headers are.
+    #[inline(always)]
+    fn load(&self, image: &[u8], valid: &[bool]) -> u64 {
+        let there = self
+            .header
+            .is_none_or(|h| valid.get(usize::from(h)) == Some(&true));
+        if !there {
+            return 0;
+        }
+        load_word(image, self.byte.into()).rotate_left(self.turn.into()) & self.mask
+    }
 }
 
 /// Both pipelines and all actions.
@@ -279,13 +359,8 @@ pub(crate) struct Code {
     pub(crate) nums: Vec<Num<u64>>,
     pub(crate) ingress: Pc,
     pub(crate) egress: Pc,
-    /// Where each action begins.
-    pub(crate) actions: Vec<Pc>,
     /// By table index.
-    pub(crate) tables: Vec<Targets>,
-    /// By table index: the parts of its key, word by word; empty if the key
-    /// must be built in the general way.
-    pub(crate) keys: Vec<Vec<KeyPart>>,
+    pub(crate) tables: Vec<Applied>,
 }
 
 #[cfg(test)]
@@ -316,6 +391,33 @@ mod tests {
         }
         // Of 64 x 64, in each octet of offsets 1 + 2 + … + 7 do not fit.
         assert_eq!(spans, 64 * 64 - 8 * 28);
+    }
+
+    #[test]
+    fn a_part_of_a_key_is_its_field_moved() {
+        let image: Vec<u8> = (0..64u32).map(|i| (i * 37 + 11) as u8).collect();
+        for bit in 64..72 {
+            for width in 1..=64 {
+                let Some(field) = Span::new(Loc::new(bit, width).unwrap()) else {
+                    continue;
+                };
+                let value = (bit..bit + width).fold(0u64, |v, i| {
+                    let b = i as usize;
+                    (v << 1) | u64::from((image[b / 8] >> (7 - b % 8)) & 1)
+                });
+                for shift in 0..=64 - width {
+                    let part = |header| KeyPart::new(field, shift, header).unwrap();
+                    let valid = [false, true];
+                    let want = value << shift;
+                    assert_eq!(part(None).load(&image, &valid), want, "{bit} {width}");
+                    assert_eq!(part(Some(1)).load(&image, &valid), want);
+                    assert_eq!(part(Some(0)).load(&image, &valid), 0);
+                    assert_eq!(part(Some(2)).load(&image, &valid), 0);
+                    let odd = 0xaaaa_aaaa_aaaa_aaaa;
+                    assert_eq!(part(None).masked(odd).load(&image, &valid), want & odd);
+                }
+            }
+        }
     }
 
     #[test]

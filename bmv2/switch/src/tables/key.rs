@@ -210,7 +210,7 @@ impl KeyLayout {
             *v &= p;
             *m &= p;
         }
-        e.hash = hash_words(e.value.iter().copied());
+        e.hash = hash_words(&e.value);
         Ok(e)
     }
 

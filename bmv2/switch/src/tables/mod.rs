@@ -21,6 +21,7 @@ mod write;
 use crate::control::{CounterValue, EntryAction, TableError};
 use crate::program::{Program, TableId, TableInfo};
 use crate::switch::port_state::PortsDown;
+pub(crate) use index::Found;
 use index::{Index, Tree};
 pub(crate) use params::unpack_call;
 use profile::Profile;

@@ -94,7 +94,7 @@ impl Tables {
             return None;
         }
         let (kind, value) = split_head(word);
-        let params: SmallVec<[u64; 4]> = (0..t.offsets.stride - t.offsets.params)
+        let params: SmallVec<[u64; 4]> = (0..t.offsets.widest)
             .map(|i| t.slab.word(slot, t.offsets.params + i))
             .collect();
         let extra = t.extras.lock().get(slot).cloned().flatten();

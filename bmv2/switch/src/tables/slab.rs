@@ -133,16 +133,16 @@ impl Slab {
             w.store(value, Ordering::Relaxed);
         }
     }
+}
 
-    /// Whether words from `at` on equal the given ones.
-    #[inline(always)]
-    pub(crate) fn equals(&self, slot: u32, at: usize, words: &[u64]) -> bool {
-        self.get(slot).get(at..at + words.len()).is_some_and(|r| {
-            r.iter()
-                .zip(words)
-                .all(|(a, b)| a.load(Ordering::Relaxed) == *b)
-        })
-    }
+/// Whether words of a record from `at` on equal the given ones.
+#[inline(always)]
+pub(crate) fn equal(record: &[AtomicU64], at: usize, words: &[u64]) -> bool {
+    record.get(at..at + words.len()).is_some_and(|r| {
+        r.iter()
+            .zip(words)
+            .all(|(a, b)| a.load(Ordering::Relaxed) == *b)
+    })
 }
 
 /// What only some slots have, or what records cannot hold, in chunks like the

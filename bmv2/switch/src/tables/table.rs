@@ -1,12 +1,14 @@
 //! One table: its records, index and default action.
 
+use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::index::{Index, Parts};
+use super::index::{Found, Index, KEY, Parts};
 use super::key::{Encoded, KeyLayout};
+use super::range::RangePiece;
 use super::slab::{Beside, Slab};
 use crate::control::{CounterValue, TableEntry};
 use crate::meters::{self, Meter};
@@ -50,6 +52,8 @@ pub(super) struct Offsets {
     pub(super) last_hit: usize,
     pub(super) timeout: usize,
     pub(super) params: usize,
+    /// Words of the widest action's parameters.
+    pub(super) widest: usize,
     pub(super) stride: usize,
 }
 
@@ -94,8 +98,12 @@ impl Missed {
 pub(crate) struct Table {
     pub(super) parts: Parts,
     pub(super) offsets: Offsets,
+    /// The pieces of the key's range fields.
+    ranges: Box<[RangePiece]>,
     pub(super) counted: bool,
     pub(super) timed: bool,
+    /// Entries are counted, timed or metered: hits leave a trace.
+    noted: bool,
     pub(super) keyed: bool,
     pub(crate) slab: Slab,
     pub(crate) index: Index,
@@ -133,7 +141,9 @@ impl Table {
                 offsets: Offsets::default(),
                 counted: false,
                 timed: false,
+                noted: false,
                 keyed: false,
+                ranges: Box::default(),
                 slab: Slab::new(1),
                 index: Index::tree(0),
                 default: None,
@@ -145,20 +155,11 @@ impl Table {
         };
         let words = ir.layout.words;
         let exact = info.kind == MatchKind::Exact;
-        let mut at = 1;
+        let mut at = KEY + words;
         let mut take = |n: usize| {
             let start = at;
             at += n;
             start
-        };
-        let packets = take(if ir.counted { 2 } else { 0 });
-        let last_hit = take(usize::from(ir.timed));
-        let timeout = take(usize::from(ir.timed));
-        let parts = Parts {
-            key: take(words),
-            mask: take(if exact { 0 } else { words }),
-            rank: take(usize::from(!exact)),
-            bounds: take(2 * ir.layout.ranges.len()),
         };
         let widest = info
             .actions
@@ -167,7 +168,16 @@ impl Table {
             .map(|a| a.words)
             .max()
             .unwrap_or(0);
+        // What packets touch comes first, so that it shares cache lines.
         let params = take(widest);
+        let packets = take(if ir.counted { 2 } else { 0 });
+        let last_hit = take(usize::from(ir.timed));
+        let parts = Parts {
+            bounds: take(2 * ir.layout.ranges.len()),
+            mask: take(if exact { 0 } else { words }),
+            rank: take(usize::from(!exact)),
+        };
+        let timeout = take(usize::from(ir.timed));
         Self {
             parts,
             offsets: Offsets {
@@ -175,10 +185,13 @@ impl Table {
                 last_hit,
                 timeout,
                 params,
+                widest,
                 stride: at,
             },
+            ranges: ir.layout.ranges.as_slice().into(),
             counted: ir.counted,
             timed: ir.timed,
+            noted: ir.counted || ir.timed || ir.meter.is_some(),
             keyed: !info.key.is_empty(),
             slab: Slab::new(at),
             index: if exact {
@@ -194,19 +207,38 @@ impl Table {
         }
     }
 
-    /// The slot that the packet's key matches.
-    #[inline]
-    pub(crate) fn lookup(&self, layout: &KeyLayout, key: &[u64]) -> Option<u32> {
-        if self.slab.len() == 0 {
-            return None;
-        }
-        self.index.lookup(layout, &self.parts, &self.slab, key)
+    /// The entry that the packet's key matches.
+    #[inline(always)]
+    pub(crate) fn lookup(&self, key: impl Borrow<[u64]>) -> Option<Found<'_>> {
+        self.index
+            .lookup(&self.ranges, &self.parts, &self.slab, key)
     }
 
-    /// Counts a hit, notes its time, and says what the entry does.
+    /// What an entry does.
+    #[inline(always)]
+    pub(crate) fn action(&self, record: &[AtomicU64]) -> (Kind, u32) {
+        split_head(record.first().map_or(0, |w| w.load(Ordering::Relaxed)))
+    }
+
+    /// The first words of an entry's parameters.
+    #[inline(always)]
+    pub(crate) fn params<'t>(
+        &self,
+        record: &'t [AtomicU64],
+        words: usize,
+    ) -> Option<&'t [AtomicU64]> {
+        record.get(self.offsets.params..)?.get(..words)
+    }
+
+    /// Whether hits and misses leave a trace in the table.
+    #[inline(always)]
+    pub(crate) fn is_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Counts a hit and notes its time.
     #[inline]
-    pub(crate) fn hit(&self, slot: u32, bytes: u64, now: Timestamp) -> (Kind, u32, &[AtomicU64]) {
-        let record = self.slab.get(slot);
+    pub(crate) fn note_hit(&self, record: &[AtomicU64], bytes: u64, now: Timestamp) {
         if self.counted
             && let Some([p, b, ..]) = record.get(self.offsets.packets..)
         {
@@ -218,13 +250,6 @@ impl Table {
         {
             t.store(now.as_nanos(), Ordering::Relaxed);
         }
-        let word = record.first().map_or(0, |w| w.load(Ordering::Relaxed));
-        let (kind, value) = split_head(word);
-        (
-            kind,
-            value,
-            record.get(self.offsets.params..).unwrap_or(&[]),
-        )
     }
 
     /// Whether misses are counted.
@@ -254,14 +279,14 @@ impl Table {
         let read = |at: usize, n: usize| (0..n).map(|i| self.slab.word(slot, at + i)).collect();
         let exact = matches!(self.index, Index::Exact(_));
         Encoded {
-            value: read(self.parts.key, layout.words),
+            value: read(KEY, layout.words),
             mask: if exact {
                 SmallVec::from_elem(u64::MAX, layout.words)
             } else {
                 read(self.parts.mask, layout.words)
             },
             bounds: (0..layout.ranges.len())
-                .map(|r| self.parts.bound(&self.slab, slot, r))
+                .map(|r| self.parts.bound(self.slab.get(slot), r))
                 .collect(),
             rank: if exact {
                 0
@@ -273,7 +298,7 @@ impl Table {
     }
 
     pub(super) fn store_action(&self, slot: u32, s: &Stored) {
-        for i in 0..self.offsets.stride - self.offsets.params {
+        for i in 0..self.offsets.widest {
             let word = s.params.get(i).copied().unwrap_or(0);
             self.slab.set(slot, self.offsets.params + i, word);
         }
@@ -282,7 +307,7 @@ impl Table {
 
     pub(super) fn store_key(&self, slot: u32, e: &Encoded) {
         for (i, w) in e.value.iter().enumerate() {
-            self.slab.set(slot, self.parts.key + i, *w);
+            self.slab.set(slot, KEY + i, *w);
         }
         if matches!(self.index, Index::Exact(_)) {
             return;

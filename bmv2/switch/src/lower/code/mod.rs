@@ -4,7 +4,7 @@ mod cond;
 mod number;
 
 use crate::ir::bits::{Loc, mask64};
-use crate::ir::code::{Byte, Code, KeyPart, Op, Param, Pc, Span, Targets};
+use crate::ir::code::{Applied, Byte, Called, Code, Key, KeyPart, KeyWord, Op, Param, Pc, Span};
 use crate::ir::expr::{Cond, HeaderSel, Num};
 use crate::ir::{Action, END, Header, Node, NodeId, Prim, Table};
 use crate::tables::key::{KeyLayout, Source};
@@ -43,7 +43,7 @@ pub(super) fn code(source: Program<'_>, traced: bool) -> Code {
             start
         })
         .collect();
-    w.finish(end, actions)
+    w.finish(end, &actions)
 }
 
 /// A place in the code that may not be known yet. Nodes have the labels of
@@ -261,32 +261,38 @@ impl Writer<'_> {
         });
     }
 
-    /// The parts of a key by word; `None` if they are not all simple ones.
-    fn key(headers: &[Header], layout: &KeyLayout) -> Option<Vec<KeyPart>> {
-        if !layout.program_mask.is_empty() || !layout.chosen.is_empty() {
+    /// How a table's key is made; `None` if its parts are not all simple ones.
+    fn key(headers: &[Header], layout: &KeyLayout) -> Option<Key> {
+        if !layout.chosen.is_empty() {
             return None;
         }
-        let mut parts = Vec::with_capacity(layout.pieces.len());
-        for word in 0..layout.words {
-            for p in layout.pieces.iter().filter(|p| p.place.word == word) {
+        let word = |word: usize| {
+            let mask = layout.program_mask.get(word).copied().unwrap_or(u64::MAX);
+            let pieces = layout.pieces.iter().filter(|p| p.place.word == word);
+            let mut parts = pieces.map(|p| {
                 let Source::Loc(loc) = p.source else {
                     return None;
                 };
                 let metadata = headers.get(usize::from(p.header))?.metadata;
-                parts.push(KeyPart {
-                    field: Span::new(loc)?,
-                    header: (!metadata).then_some(p.header),
-                    shift: u8::try_from(p.place.shift).ok()?,
-                    last: false,
-                });
-            }
-            parts.last_mut()?.last = true;
+                let header = (!metadata).then_some(p.header);
+                let part = KeyPart::new(Span::new(loc)?, p.place.shift, header)?;
+                Some(part.masked(mask))
+            });
+            Some(KeyWord {
+                first: parts.next()??,
+                others: parts.collect::<Option<_>>()?,
+            })
+        };
+        match layout.words {
+            0 => None,
+            1 => Some(Key::One(word(0)?)),
+            2 => Some(Key::Two(Box::new([word(0)?, word(1)?]))),
+            words => (0..words).map(word).collect::<Option<_>>().map(Key::More),
         }
-        Some(parts)
     }
 
     /// Replaces labels by places.
-    fn finish(mut self, end: Label, actions: Vec<Pc>) -> Code {
+    fn finish(mut self, end: Label, actions: &[Pc]) -> Code {
         let labels = self.labels;
         // Every label that is used is bound; position 0 ends the pipeline.
         let place = |l: Label| labels.get(l as usize).copied().flatten().unwrap_or(0);
@@ -313,22 +319,26 @@ impl Writer<'_> {
             .source
             .tables
             .iter()
-            .map(|t| Targets {
-                next: t.next.iter().map(|&n| node(n)).collect(),
-                hit: t.hit.map(node),
-                miss: t.miss.map(node),
-                base_default: node(t.base_default_next),
+            .map(|t| Applied {
+                key: Self::key(self.source.headers, &t.layout).unwrap_or_default(),
+                actions: self
+                    .source
+                    .actions
+                    .iter()
+                    .zip(actions)
+                    .zip(&t.next)
+                    .map(|((action, &start), &next)| Called {
+                        start,
+                        hit: node(t.hit.unwrap_or(next)),
+                        miss: node(t.miss.unwrap_or(next)),
+                        words: u32::try_from(action.words).unwrap_or(u32::MAX),
+                    })
+                    .collect(),
+                otherwise: node(t.miss.unwrap_or(t.base_default_next)),
             })
-            .collect();
-        self.code.keys = self
-            .source
-            .tables
-            .iter()
-            .map(|t| Self::key(self.source.headers, &t.layout).unwrap_or_default())
             .collect();
         self.code.ingress = node(self.source.ingress);
         self.code.egress = node(self.source.egress);
-        self.code.actions = actions;
         self.code
     }
 }

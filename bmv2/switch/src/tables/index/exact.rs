@@ -136,28 +136,39 @@ impl Exact {
     }
 
     #[inline(always)]
-    fn place(&self, tag: u32) -> usize {
+    fn place(&self, tag: u32) -> Option<usize> {
         let at = (tag >> FIRST_BIT) as usize & (self.directory.len() - 1);
-        self.directory.get(at).copied().unwrap_or(0) as usize
+        self.directory.get(at).map(|place| *place as usize)
     }
 
     #[inline(always)]
     fn segment(&self, tag: u32) -> Option<&Segment> {
-        self.segments.get(self.place(tag))
+        self.segments.get(self.place(tag)?)
     }
 
-    /// The slot with this hash that `is_it` accepts.
+    fn segment_mut(&mut self, tag: u32) -> Option<&mut Segment> {
+        let at = self.place(tag)?;
+        self.segments.get_mut(at)
+    }
+
+    /// What `accept` makes of the slot that it accepts, among those with this
+    /// hash.
     #[inline(always)]
-    pub(super) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn find<T>(&self, hash: u64, accept: impl Fn(u32) -> Option<T>) -> Option<T> {
         let tag = hash as u32;
         let segment = self.segment(tag)?;
-        for at in segment.probe(tag) {
+        let mask = segment.cells.len() - 1;
+        let mut at = tag as usize & mask;
+        // Ends at an empty cell, as no segment is full.
+        loop {
             let cell = segment.cell(at)?;
-            if cell.tag == tag && is_it(cell.slot) {
-                return Some(cell.slot);
+            if cell.tag == tag
+                && let Some(found) = accept(cell.slot)
+            {
+                return Some(found);
             }
+            at = (at + 1) & mask;
         }
-        None
     }
 
     /// Whether an entry can be added as things are.
@@ -169,12 +180,11 @@ impl Exact {
     pub(super) fn make_room(&mut self, hash: u64) {
         let tag = hash as u32;
         while !self.has_room(hash) {
-            let at = self.place(tag);
-            let Some(s) = self.segments.get_mut(at) else {
+            let Some(s) = self.segment_mut(tag) else {
                 return;
             };
             if s.cells.len() >= MOST && s.depth < MOST_BITS {
-                self.split(at, tag);
+                self.split(tag);
             } else {
                 let larger = Segment::new(s.cells.len() * 2, s.depth);
                 s.all().for_each(|c| larger.add(c));
@@ -194,17 +204,15 @@ impl Exact {
 
     /// Takes a slot out.
     pub(super) fn remove(&mut self, hash: u64, slot: u32) {
-        let at = self.place(hash as u32);
-        if let Some(s) = self.segments.get_mut(at) {
+        if let Some(s) = self.segment_mut(hash as u32) {
             s.remove(hash as u32, slot);
         }
     }
 
-    /// Divides the segment at a position, which is the tag's, by the next bit
-    /// of the directory.
-    fn split(&mut self, at: usize, tag: u32) {
+    /// Divides a tag's segment by the next bit of the directory.
+    fn split(&mut self, tag: u32) {
         let new = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        let Some(old) = self.segments.get_mut(at) else {
+        let Some(old) = self.segment_mut(tag) else {
             return;
         };
         let bit = old.depth;
@@ -244,12 +252,16 @@ mod tests {
         index.add(hash, slot);
     }
 
+    fn find(index: &Exact, hash: u64, slot: u32) -> Option<u32> {
+        index.find(hash, |s| (s == slot).then_some(s))
+    }
+
     #[test]
     fn every_slot_is_found_while_segments_split_and_slots_leave() {
         let mut index = Exact::new();
         for n in 0..100_000 {
             insert(&mut index, hash(n), n);
-            assert_eq!(index.find(hash(n / 2), |s| s == n / 2), Some(n / 2));
+            assert_eq!(find(&index, hash(n / 2), n / 2), Some(n / 2));
         }
         assert!(index.segments.len() > 100_000 / MOST);
         assert!(index.segments.iter().all(|s| s.cells.len() <= MOST));
@@ -258,7 +270,7 @@ mod tests {
         }
         for n in 0..100_000 {
             let expected = (n % 3 != 0).then_some(n);
-            assert_eq!(index.find(hash(n), |s| s == n), expected, "{n}");
+            assert_eq!(find(&index, hash(n), n), expected, "{n}");
         }
         let left: usize = index.segments.iter().map(|s| s.all().count()).sum();
         assert_eq!(left, 66_666);
@@ -276,7 +288,7 @@ mod tests {
             index.remove(tags[removed], removed as u32);
             for (slot, tag) in (0..).zip(tags) {
                 let expected = (slot as usize != removed).then_some(slot);
-                assert_eq!(index.find(tag, |s| s == slot), expected);
+                assert_eq!(find(&index, tag, slot), expected);
             }
         }
     }
@@ -287,9 +299,9 @@ mod tests {
         for n in 0..2 * MOST as u32 {
             insert(&mut index, 7, n);
         }
-        assert_eq!(index.find(7, |s| s == 3000), Some(3000));
+        assert_eq!(find(&index, 7, 3000), Some(3000));
         index.remove(7, 3000);
-        assert_eq!(index.find(7, |s| s == 3000), None);
-        assert_eq!(index.find(8, |_| true), None);
+        assert_eq!(find(&index, 7, 3000), None);
+        assert_eq!(index.find(8, Some), None);
     }
 }

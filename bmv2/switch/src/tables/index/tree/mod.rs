@@ -100,6 +100,25 @@ impl Cut {
     }
 }
 
+/// The order of a leaf's strongest entry that matches and is stronger than
+/// `best`; `best` if there is none.
+#[inline(always)]
+fn strongest(rules: &[u64], key: &[u64], best: u64, fits: impl Fn(u32) -> bool) -> u64 {
+    let mut rest = rules;
+    while let [order, others @ ..] = rest
+        && *order > best
+        && let Some((rule, next)) = others.split_at_checked(2 * key.len())
+    {
+        let pairs = rule.as_chunks().0.iter().zip(key);
+        let wrong = pairs.fold(0, |wrong, ([value, mask], k)| wrong | ((k & mask) ^ value));
+        if wrong == 0 && fits(slot_of(*order)) {
+            return *order;
+        }
+        rest = next;
+    }
+    best
+}
+
 /// An entry as leaves hold it.
 fn rule(e: &Encoded, order: u64) -> SmallVec<[u64; 9]> {
     let mut rule = SmallVec::with_capacity(1 + 2 * e.value.len());
@@ -122,31 +141,25 @@ impl Tree {
     }
 
     /// The strongest entry that a packet's key matches and `fits` accepts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lookup(&self, key: &[u64], fits: impl Fn(u32) -> bool) -> Option<u32> {
-        let stride = 1 + 2 * self.words;
+        let best = match &self.root.node {
+            Node::Leaf(rules) => strongest(rules, key, 0, fits),
+            Node::Cut(_) => self.search(key, fits),
+        };
+        (best > 0).then(|| slot_of(best))
+    }
+
+    /// The order of the entry that [`Tree::lookup`] finds, or 0.
+    #[inline(never)]
+    fn search(&self, key: &[u64], fits: impl Fn(u32) -> bool) -> u64 {
         let mut best = 0;
         let mut rest: SmallVec<[&Child; 16]> = SmallVec::new();
         let mut at = &self.root;
         loop {
             if at.best > best {
                 match &at.node {
-                    Node::Leaf(rules) => {
-                        for rule in rules.chunks_exact(stride) {
-                            let [order, pairs @ ..] = rule else { break };
-                            if *order < best {
-                                break;
-                            }
-                            let wrong = pairs
-                                .chunks_exact(2)
-                                .zip(key)
-                                .fold(0, |wrong, (p, k)| wrong | ((k & p[1]) ^ p[0]));
-                            if wrong == 0 && fits(slot_of(*order)) {
-                                best = *order;
-                                break;
-                            }
-                        }
-                    }
+                    Node::Leaf(rules) => best = strongest(rules, key, best, &fits),
                     Node::Cut(cut) => {
                         let word = key.get(cut.place.word).copied().unwrap_or(0);
                         let child = cut.children.get(cut.place.of(word));
@@ -167,7 +180,7 @@ impl Tree {
             }
             match rest.pop() {
                 Some(next) => at = next,
-                None => return (best > 0).then(|| slot_of(best)),
+                None => return best,
             }
         }
     }
