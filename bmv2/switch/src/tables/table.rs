@@ -214,6 +214,12 @@ impl Table {
             .lookup(&self.ranges, &self.parts, &self.slab, key)
     }
 
+    /// The entry at a slot.
+    #[inline(always)]
+    pub(crate) fn entry(&self, slot: u32) -> Found<'_> {
+        Found::new(&self.slab, slot)
+    }
+
     /// What an entry does.
     #[inline(always)]
     pub(crate) fn action(&self, record: &[AtomicU64]) -> (Kind, u32) {

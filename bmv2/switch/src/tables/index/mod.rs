@@ -54,6 +54,14 @@ pub(crate) struct Found<'t> {
     pub(crate) record: &'t [AtomicU64],
 }
 
+impl<'t> Found<'t> {
+    #[inline(always)]
+    pub(crate) fn new(slab: &'t Slab, slot: u32) -> Self {
+        let record = slab.get(slot);
+        Self { slot, record }
+    }
+}
+
 /// Takes the key by value, so that a short one that goes elsewhere needs no
 /// place in memory.
 #[inline(never)]
@@ -103,14 +111,12 @@ impl Index {
             Self::Exact(index) => {
                 let key = key.borrow();
                 index.find(hash_words(key), |slot| {
-                    let record = slab.get(slot);
-                    equal(record, KEY, key).then_some(Found { slot, record })
+                    let found = Found::new(slab, slot);
+                    equal(found.record, KEY, key).then_some(found)
                 })
             }
             Self::Tree(tree) => {
-                let slot = lookup_in_tree(tree, ranges, parts, slab, key)?;
-                let record = slab.get(slot);
-                Some(Found { slot, record })
+                lookup_in_tree(tree, ranges, parts, slab, key).map(|slot| Found::new(slab, slot))
             }
         }
     }
