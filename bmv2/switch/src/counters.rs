@@ -89,24 +89,31 @@ impl Pending {
     }
 
     /// Counts a packet in a cell of an array; out of range, nothing happens.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count(&self, arrays: &[CounterArray], array: u32, index: u64, bytes: u64) {
         let Some(cell) = self.cells.get(array as usize) else {
             return;
         };
         let mut count = cell.get();
         if count.index != index {
-            if let (true, Some(a)) = (count.value.packets > 0, arrays.get(array as usize)) {
-                a.add(count.index, count.value);
-            }
-            count = Count {
-                index,
-                value: CounterValue::default(),
-            };
+            count = Self::turn_to(arrays, array, count, index);
         }
         count.value.packets += 1;
         count.value.bytes += bytes;
         cell.set(count);
+    }
+
+    /// Adds what a cell is to get, and begins with another.
+    #[cold]
+    #[inline(never)]
+    fn turn_to(arrays: &[CounterArray], array: u32, old: Count, index: u64) -> Count {
+        if let (true, Some(a)) = (old.value.packets > 0, arrays.get(array as usize)) {
+            a.add(old.index, old.value);
+        }
+        Count {
+            index,
+            value: CounterValue::default(),
+        }
     }
 
     /// Adds what is outstanding; `missed` gets what a table's default entry is to

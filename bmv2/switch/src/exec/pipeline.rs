@@ -1,9 +1,9 @@
 //! Walking a pipeline's code.
 
-use super::simple::{self, Machine};
+use super::simple::{self, Frame};
 use super::{Env, State, action, changes, table};
 use crate::ir::bits::store64;
-use crate::ir::code::{Code, Op, Pc, TEMPS};
+use crate::ir::code::{Code, Op, Pc};
 use crate::program::Program;
 use crate::switch::DropReason;
 use crate::trace::{TraceEvent, Tracer};
@@ -22,42 +22,22 @@ pub(crate) fn run<T: Tracer>(
     tr: &mut T,
 ) {
     st.exit = false;
-    let mut acc = 0u64;
-    let mut temps = [0u64; TEMPS];
-    let mut at = start;
-    // Where the table that called an action goes on.
-    let mut back = 0;
+    let mut frame = Frame {
+        at: start,
+        ..Frame::default()
+    };
     let mut repeated = 0usize;
     let mut before = None;
     loop {
-        let Some(image) = st.image.reach() else {
+        simple::run(&code.ops, env, st, &mut frame);
+        let Frame { at, acc, back, .. } = &mut frame;
+        let Some(op) = code.ops.get(*at as usize) else {
             return;
         };
-        (at, acc) = simple::run(
-            &code.ops,
-            at,
-            acc,
-            Machine {
-                image,
-                valid: &st.valid,
-                params: &st.params,
-                temps: &mut temps,
-                back,
-            },
-        );
-        let Some(op) = code.ops.get(at as usize) else {
-            return;
-        };
-        at += 1;
+        *at += 1;
         match op {
             Op::Table(t) => {
-                let (to, next) = table::apply(env, program, code, st, *t, packet, tr);
-                back = next;
-                at = to;
-            }
-            Op::Count(counter) => {
-                let bytes = u64::from(st.ingress_length);
-                env.pending.count(env.counters, *counter, acc, bytes);
+                (*at, *back) = table::apply(env, program, code, st, *t, packet, tr);
             }
             Op::IfCond { when, to, cond } => {
                 let cond = code.conds.get(*cond as usize);
@@ -66,17 +46,17 @@ pub(crate) fn run<T: Tracer>(
                     return;
                 }
                 if value == *when {
-                    at = *to;
+                    *at = *to;
                 }
             }
             Op::Eval(num) => {
                 let num = code.nums.get(*num as usize);
-                acc = num.map_or(0, |n| n.eval(&env.view(st)));
+                *acc = num.map_or(0, |n| n.eval(&env.view(st)));
                 if st.faulted().is_some() {
                     return;
                 }
             }
-            Op::Store(to) => store64(&mut st.image, *to, acc),
+            Op::Store(to) => store64(&mut st.image, *to, *acc),
             Op::AddHeader(header) => action::add_header(env, st, *header),
             Op::RemoveHeader(header) => action::remove_header(env, st, *header),
             Op::AssignHeader { to, from } => action::assign_header(env, st, *to, *from),
@@ -89,13 +69,13 @@ pub(crate) fn run<T: Tracer>(
                     return;
                 }
             }
-            Op::Loop(to) => {
-                repeated = repeated.saturating_add((at - 1).saturating_sub(*to) as usize);
+            Op::Loop { to, length } => {
+                repeated = repeated.saturating_add(*length as usize);
                 if repeated > MAX_REPEATED {
                     st.fault(DropReason::ProgramFault);
                     return;
                 }
-                at = *to;
+                *at = *to;
             }
             Op::Exit => st.exit = true,
             Op::Leave => {

@@ -4,32 +4,40 @@
 //! it works with stays in registers.
 
 use super::image::REACH;
+use super::{Env, State};
 use crate::ir::bits::load_word;
 use crate::ir::code::{Byte, Combine, Op, Pc, TEMPS};
 
-/// What the operations work on.
-pub(super) struct Machine<'s> {
-    pub(super) image: &'s mut [u8; REACH],
-    pub(super) valid: &'s [bool],
-    /// Parameters of the running action.
-    pub(super) params: &'s [u64],
-    pub(super) temps: &'s mut [u64; TEMPS],
-    /// Where the table that called the action goes on.
+/// Where a packet is in the code, and what is not in its state.
+#[derive(Debug, Default)]
+pub(super) struct Frame {
+    /// The next operation.
+    pub(super) at: Pc,
+    /// The accumulator.
+    pub(super) acc: u64,
+    /// Values put aside.
+    pub(super) temps: [u64; TEMPS],
+    /// Where the table that called the running action goes on.
     pub(super) back: Pc,
 }
 
-/// Runs operations from `start` until one that this loop leaves to its caller;
-/// returns where that is and the accumulator.
-pub(super) fn run(ops: &[Op], start: Pc, acc: u64, m: Machine<'_>) -> (Pc, u64) {
-    let Machine {
-        image,
-        valid,
-        params,
+/// Runs operations until one that this loop leaves to its caller.
+pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) {
+    let Some(image) = st.image.reach() else {
+        return;
+    };
+    let (valid, params) = (st.valid.as_slice(), st.params.as_slice());
+    let Frame {
+        at: place,
+        acc: sum,
         temps,
         back,
-    } = m;
-    let mut acc = acc;
-    let mut at = start as usize;
+    } = frame;
+    let count = |counter: u32, index: u64| {
+        let bytes = u64::from(st.ingress_length);
+        env.pending.count(env.counters, counter, index, bytes);
+    };
+    let (mut at, mut acc) = (*place as usize, *sum);
     macro_rules! branch {
         ($test:expr, $when:expr, $to:expr) => {{
             let test: bool = $test;
@@ -72,7 +80,7 @@ pub(super) fn run(ops: &[Op], start: Pc, acc: u64, m: Machine<'_>) -> (Pc, u64) 
                 branch!(acc < temps[usize::from(*temp) % TEMPS], when, to);
             }
             Op::Jump(to) => at = *to as usize,
-            Op::Return => at = back as usize,
+            Op::Return => at = *back as usize,
 
             Op::LoadWord(byte) => acc = load_word(image, (*byte).into()),
             Op::Load(field) => acc = field.load(image),
@@ -117,7 +125,10 @@ pub(super) fn run(ops: &[Op], start: Pc, acc: u64, m: Machine<'_>) -> (Pc, u64) 
                 let [_, _, bytes @ ..] = acc.to_be_bytes();
                 store::<6>(image, *byte, bytes);
             }
-            Op::WordConst { byte, value } => store(image, *byte, value.to_be_bytes()),
+            Op::WordConst { byte, value } => {
+                acc = *value;
+                store(image, *byte, value.to_be_bytes());
+            }
             Op::WordParam { byte, param } => {
                 store(image, *byte, param.load(params).to_be_bytes());
             }
@@ -125,15 +136,71 @@ pub(super) fn run(ops: &[Op], start: Pc, acc: u64, m: Machine<'_>) -> (Pc, u64) 
                 let value = field.load(image);
                 store(image, *byte, value.to_be_bytes());
             }
+            Op::Count(counter) => count(*counter, acc),
+
+            Op::LoadSum(a, b) => acc = a.load(image).wrapping_add(b.load(image)),
+            Op::LoadShl(field, by) => acc = field.load(image) << (by % 64),
+            Op::AddFields(a, b) => {
+                acc = acc.wrapping_add(a.load(image)).wrapping_add(b.load(image));
+            }
+            Op::SubFields(a, b) => {
+                acc = acc.wrapping_sub(a.load(image)).wrapping_sub(b.load(image));
+            }
+            Op::AddSubField(a, b) => {
+                acc = acc.wrapping_add(a.load(image)).wrapping_sub(b.load(image));
+            }
+            Op::StoreWordPlus { byte, down, value } => {
+                acc = acc.wrapping_add(u64::from(*value));
+                let value = (acc << (down % 64)) >> (down % 64);
+                store(image, *byte, value.to_be_bytes());
+            }
+            Op::WordSum { byte, down, fields } => {
+                let [a, b] = fields;
+                acc = a.load(image).wrapping_add(b.load(image));
+                let value = (acc << (down % 64)) >> (down % 64);
+                store(image, *byte, value.to_be_bytes());
+            }
+            Op::Copy16(to, from) => {
+                acc = from.load(image);
+                store(image, *to, (acc as u16).to_be_bytes());
+            }
+            Op::Copy32(to, from) => {
+                acc = from.load(image);
+                store(image, *to, (acc as u32).to_be_bytes());
+            }
+            Op::WordParams(words) => {
+                for (byte, param) in words {
+                    store(image, *byte, param.load(params).to_be_bytes());
+                }
+            }
+            Op::WordFields(words) => {
+                for (byte, field) in words {
+                    let value = field.load(image);
+                    store(image, *byte, value.to_be_bytes());
+                }
+            }
+            Op::CountField { counter, field } => {
+                acc = field.load(image);
+                count(*counter, acc);
+            }
+            Op::IfFieldIsField { when, to, fields } => {
+                let [a, b] = fields;
+                acc = a.load(image);
+                branch!(acc == b.load(image), when, to);
+            }
+            Op::IfFieldBelowField { when, to, fields } => {
+                let [a, b] = fields;
+                acc = a.load(image);
+                branch!(acc < b.load(image), when, to);
+            }
             // All the others, by name: the choice needs no check then.
             Op::End
             | Op::Leave
-            | Op::Loop(_)
+            | Op::Loop { .. }
             | Op::Table(_)
             | Op::IfCond { .. }
             | Op::Eval(_)
             | Op::Store(_)
-            | Op::Count(_)
             | Op::AddHeader(_)
             | Op::RemoveHeader(_)
             | Op::AssignHeader { .. }
@@ -147,7 +214,8 @@ pub(super) fn run(ops: &[Op], start: Pc, acc: u64, m: Machine<'_>) -> (Pc, u64) 
             }
         }
     }
-    (Pc::try_from(at).unwrap_or(Pc::MAX), acc)
+    *place = Pc::try_from(at).unwrap_or(Pc::MAX);
+    *sum = acc;
 }
 
 /// Writes bytes into the image.

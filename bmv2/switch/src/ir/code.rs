@@ -93,8 +93,12 @@ pub(crate) enum Op {
     /// Ends an action that a table called.
     Return,
     Jump(Pc),
-    /// A jump backwards. It counts, so that no packet goes round for ever.
-    Loop(Pc),
+    /// A jump backwards over so many operations. They count, so that no packet
+    /// goes round for ever.
+    Loop {
+        to: Pc,
+        length: u32,
+    },
     Table(u32),
 
     IfValid {
@@ -228,6 +232,46 @@ pub(crate) enum Op {
         at: u32,
     },
 
+    // Two in one. Those that compute leave in the accumulator what the second
+    // would; those that test or store one field, that field.
+    LoadSum(Span, Span),
+    LoadShl(Span, u8),
+    AddFields(Span, Span),
+    SubFields(Span, Span),
+    /// Adds the first field, subtracts the second.
+    AddSubField(Span, Span),
+    /// Adds a constant and stores the sum in a word.
+    StoreWordPlus {
+        byte: Byte,
+        down: u8,
+        value: u32,
+    },
+    /// A sum into a word.
+    WordSum {
+        byte: Byte,
+        down: u8,
+        fields: [Span; 2],
+    },
+    Copy16(Byte, Span),
+    Copy32(Byte, Span),
+    WordParams([(Byte, Param); 2]),
+    WordFields([(Byte, Span); 2]),
+    CountField {
+        counter: u32,
+        field: Span,
+    },
+    IfFieldIsField {
+        when: bool,
+        to: Pc,
+        fields: [Span; 2],
+    },
+    /// The first is less than the second.
+    IfFieldBelowField {
+        when: bool,
+        to: Pc,
+        fields: [Span; 2],
+    },
+
     // Only in code that is traced.
     TraceCond {
         node: NodeId,
@@ -236,6 +280,57 @@ pub(crate) enum Op {
     TraceAction(u32),
     /// Reports what the action has changed.
     TraceChanges,
+}
+
+impl Op {
+    /// Where it may jump to.
+    pub(crate) fn target(self) -> Option<Pc> {
+        let mut op = self;
+        op.target_mut().copied()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn target_mut(&mut self) -> Option<&mut Pc> {
+        match self {
+            Self::Jump(to)
+            | Self::Loop { to, .. }
+            | Self::IfValid { to, .. }
+            | Self::IfWordIs { to, .. }
+            | Self::IfIs { to, .. }
+            | Self::IfAccIs { to, .. }
+            | Self::IfAccBelow { to, .. }
+            | Self::IfAccIsField { to, .. }
+            | Self::IfAccBelowField { to, .. }
+            | Self::IfFieldBelowAcc { to, .. }
+            | Self::IfAccIsTemp { to, .. }
+            | Self::IfAccBelowTemp { to, .. }
+            | Self::IfFieldIsField { to, .. }
+            | Self::IfFieldBelowField { to, .. }
+            | Self::IfCond { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// As what a test must come out for it to jump; `None` for what tests
+    /// nothing.
+    pub(crate) fn when(self) -> Option<bool> {
+        match self {
+            Self::IfValid { when, .. }
+            | Self::IfWordIs { when, .. }
+            | Self::IfIs { when, .. }
+            | Self::IfAccIs { when, .. }
+            | Self::IfAccBelow { when, .. }
+            | Self::IfAccIsField { when, .. }
+            | Self::IfAccBelowField { when, .. }
+            | Self::IfFieldBelowAcc { when, .. }
+            | Self::IfAccIsTemp { when, .. }
+            | Self::IfAccBelowTemp { when, .. }
+            | Self::IfFieldIsField { when, .. }
+            | Self::IfFieldBelowField { when, .. }
+            | Self::IfCond { when, .. } => Some(when),
+            _ => None,
+        }
+    }
 }
 
 /// How the accumulator (on the left) and a value put aside make a new one.
@@ -362,6 +457,9 @@ pub(crate) struct Code {
     /// By table index.
     pub(crate) tables: Vec<Applied>,
 }
+
+/// Four to a line of cache.
+const _: () = assert!(size_of::<Op>() == 16);
 
 #[cfg(test)]
 mod tests {

@@ -240,6 +240,10 @@ pub(crate) enum Node {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) layout: KeyLayout,
+    /// The actions that its entries may have.
+    pub(crate) actions: Vec<u32>,
+    /// The action of its default entry, if it always is that one.
+    pub(crate) fixed_default: Option<u32>,
     /// By action index; only the table's own actions mean anything.
     pub(crate) next: Vec<NodeId>,
     pub(crate) hit: Option<NodeId>,

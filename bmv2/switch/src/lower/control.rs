@@ -293,6 +293,13 @@ impl Builder<'_, '_> {
         self.entries.extend(entries.into_iter().map(|e| (id, e)));
         self.ir_tables.push(ir::Table {
             layout,
+            actions: info.actions.iter().map(|(_, a)| a.0).collect(),
+            fixed_default: match default {
+                Some(d) if profile.is_none() && info.const_default_action => {
+                    Some(self.action_index(&info.name, d.action_id)?)
+                }
+                _ => None,
+            },
             next,
             hit,
             miss,

@@ -9,6 +9,7 @@ mod entries;
 mod expr;
 mod key;
 mod layout;
+mod optimise;
 mod parser;
 mod select;
 mod standard;
@@ -166,7 +167,8 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
         ingress,
         egress,
     };
-    let (plain, traced) = (code::code(source, false), code::code(source, true));
+    let plain = optimise::optimise(&source, code::code(source, false));
+    let traced = code::code(source, true);
     let ir = Ir {
         image: symbols.image,
         wires: symbols

@@ -67,6 +67,11 @@ impl Writer<'_> {
         self.code.ops.push(op);
     }
 
+    /// A jump backwards, whose length is known in the end.
+    fn back(&mut self, to: Label) {
+        self.op(Op::Loop { to, length: 0 });
+    }
+
     fn new_label(&mut self) -> Label {
         self.labels.push(None);
         Label::try_from(self.labels.len() - 1).unwrap_or(Label::MAX)
@@ -173,12 +178,12 @@ impl Writer<'_> {
                 self.bind(first + at);
             }
             match prim {
-                Prim::Jump(to) if *to <= at => self.op(Op::Loop(label(*to))),
+                Prim::Jump(to) if *to <= at => self.back(label(*to)),
                 Prim::Jump(to) => self.op(Op::Jump(label(*to))),
                 Prim::JumpIfFalse(cond, to) if *to <= at => {
                     let on = self.new_label();
                     self.cond(cond, true, on, 0);
-                    self.op(Op::Loop(label(*to)));
+                    self.back(label(*to));
                     self.bind(on);
                 }
                 Prim::JumpIfFalse(cond, to) => self.cond(cond, false, label(*to), 0),
@@ -297,22 +302,12 @@ impl Writer<'_> {
         // Every label that is used is bound; position 0 ends the pipeline.
         let place = |l: Label| labels.get(l as usize).copied().flatten().unwrap_or(0);
         let node = |n: NodeId| place(if n == END { end } else { n });
-        for op in &mut self.code.ops {
-            match op {
-                Op::Jump(to)
-                | Op::Loop(to)
-                | Op::IfValid { to, .. }
-                | Op::IfWordIs { to, .. }
-                | Op::IfIs { to, .. }
-                | Op::IfAccIs { to, .. }
-                | Op::IfAccBelow { to, .. }
-                | Op::IfAccIsField { to, .. }
-                | Op::IfAccBelowField { to, .. }
-                | Op::IfFieldBelowAcc { to, .. }
-                | Op::IfAccIsTemp { to, .. }
-                | Op::IfAccBelowTemp { to, .. }
-                | Op::IfCond { to, .. } => *to = place(*to),
-                _ => {}
+        for (at, op) in (0..).zip(&mut self.code.ops) {
+            if let Some(to) = op.target_mut() {
+                *to = place(*to);
+            }
+            if let Op::Loop { to, length } = op {
+                *length = Pc::saturating_sub(at, *to).max(1);
             }
         }
         self.code.tables = self

@@ -1,0 +1,115 @@
+//! Puts blocks in a row.
+
+use super::blocks::{BlockId, End, Graph};
+use crate::ir::code::{Code, Op, Pc, Targets};
+
+/// Writes all blocks that are reached into the code.
+pub(super) fn lay_out(graph: &Graph, code: &mut Code) {
+    let mut row = Row {
+        graph,
+        // Position 0 is where every pipeline ends.
+        ops: vec![Op::End],
+        at: vec![None; graph.blocks.len()],
+        open: graph.actions.iter().rev().copied().collect(),
+    };
+    if let Some(end) = row.at.first_mut() {
+        *end = Some(0);
+    }
+    row.open.extend([graph.egress, graph.ingress]);
+    while let Some(block) = row.open.pop() {
+        if row.place(block).is_none() {
+            row.write(block);
+        }
+    }
+    let Row { mut ops, at, .. } = row;
+    let place = |block: BlockId| at.get(block).copied().flatten().unwrap_or(0);
+    for op in &mut ops {
+        if let Some(to) = op.target_mut() {
+            *to = place(*to as usize);
+        }
+    }
+    code.ops = ops;
+    code.ingress = place(graph.ingress);
+    code.egress = place(graph.egress);
+    code.actions = graph.actions.iter().map(|&a| place(a)).collect();
+    code.tables = graph
+        .tables
+        .iter()
+        .map(|t| Targets {
+            next: t.next.iter().map(|&n| place(n)).collect(),
+            hit: t.hit.map(place),
+            miss: t.miss.map(place),
+            base_default: place(t.base_default),
+        })
+        .collect();
+}
+
+struct Row<'g> {
+    graph: &'g Graph,
+    /// Their targets are blocks until all is written.
+    ops: Vec<Op>,
+    at: Vec<Option<Pc>>,
+    /// Blocks that something leads to.
+    open: Vec<BlockId>,
+}
+
+/// A block as the target of an operation.
+fn label(block: BlockId) -> Pc {
+    Pc::try_from(block).unwrap_or(0)
+}
+
+impl Row<'_> {
+    fn place(&self, block: BlockId) -> Option<Pc> {
+        self.at.get(block).copied().flatten()
+    }
+
+    /// Writes a block and what follows it.
+    fn write(&mut self, first: BlockId) {
+        let graph = self.graph;
+        let mut id = first;
+        while let Some(block) = graph.blocks.get(id) {
+            if self.place(id).is_some() {
+                self.ops.push(match block.end {
+                    End::Return if block.ops.is_empty() => Op::Return,
+                    End::Finish if block.ops.is_empty() => Op::End,
+                    _ => Op::Jump(label(id)),
+                });
+                return;
+            }
+            if let Some(at) = self.at.get_mut(id) {
+                *at = Some(Pc::try_from(self.ops.len()).unwrap_or(Pc::MAX));
+            }
+            self.ops.extend(&block.ops);
+            match block.end {
+                End::Goto(to) => {
+                    id = to;
+                    continue;
+                }
+                End::Test {
+                    mut op,
+                    taken,
+                    other,
+                } => {
+                    if let Some(to) = op.target_mut() {
+                        *to = label(taken);
+                    }
+                    self.ops.push(op);
+                    self.open.push(taken);
+                    id = other;
+                    continue;
+                }
+                End::Loop { to, length } => {
+                    let to = label(to);
+                    self.ops.push(Op::Loop { to, length });
+                }
+                End::Table(t) => self.ops.push(Op::Table(t)),
+                End::Return => self.ops.push(Op::Return),
+                End::Finish => self.ops.push(Op::End),
+            }
+            // What comes first is written first: what goes on after an action
+            // is then right behind it.
+            self.open.extend(graph.successors(block).iter().rev());
+            return;
+        }
+    }
+}
