@@ -277,3 +277,220 @@ fn asked(test: &Op) -> Option<(Subject, u64)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Action;
+    use crate::ir::bits::Loc;
+    use crate::ir::code::{Param, Span};
+
+    const SPAN: Span = Span {
+        byte: 0,
+        up: 0,
+        down: 0,
+    };
+    const PARAM: Param = Param {
+        word: 0,
+        up: 0,
+        down: 0,
+    };
+
+    fn word_is(byte: Byte, value: u64) -> Op {
+        Op::IfWordIs {
+            when: true,
+            to: 0,
+            byte,
+            value,
+        }
+    }
+
+    fn is_valid(header: HeaderId) -> Op {
+        Op::IfValid {
+            when: true,
+            to: 0,
+            header,
+        }
+    }
+
+    /// A header that takes 8 bytes of the image.
+    fn header(offset: u32, union: Option<u16>) -> Header {
+        Header {
+            name: String::new(),
+            type_id: 0,
+            metadata: false,
+            offset,
+            size: 8,
+            fixed: 8,
+            varbit: None,
+            fields: Vec::new(),
+            field_names: Vec::new(),
+            union,
+        }
+    }
+
+    fn with_subjects(body: Vec<Prim>, test: impl Fn(&Subjects<'_>, Facts)) {
+        let headers = [header(64, None), header(72, Some(0)), header(80, Some(0))];
+        let actions = [Action {
+            params: Vec::new(),
+            words: 0,
+            body,
+        }];
+        let program = Program {
+            headers: &headers,
+            nodes: &[],
+            tables: &[],
+            actions: &actions,
+            ingress: 0,
+            egress: 0,
+        };
+        let tests = [8, 16, 24, 72]
+            .map(|byte| word_is(byte, 5))
+            .into_iter()
+            .chain([0, 1, 2].map(is_valid));
+        let tests: Vec<Op> = tests.collect();
+        let subjects = Subjects::new(&program, tests.iter());
+        let mut facts = subjects.nothing();
+        for op in &tests {
+            subjects.learn(&mut facts, op, true);
+        }
+        test(&subjects, facts);
+    }
+
+    /// What is known of the words at 8, 16, 24, 72 and of headers 0, 1, 2
+    /// after an operation before which all were 5, or valid.
+    fn known(op: Op) -> [Option<bool>; 7] {
+        let mut result = [None; 7];
+        let result_cell = std::cell::RefCell::new(&mut result);
+        let body = vec![Prim::Nothing, Prim::Exit, Prim::Drop(at(16), Some(at(24)))];
+        with_subjects(body, |subjects, mut facts| {
+            subjects.apply(&mut facts, &op);
+            let words = [8, 16, 24, 72].map(|byte| subjects.outcome(&facts, &word_is(byte, 5)));
+            let valid = [0, 1, 2].map(|h| subjects.outcome(&facts, &is_valid(h)));
+            let all: Vec<_> = words.into_iter().chain(valid).collect();
+            result_cell.borrow_mut().copy_from_slice(&all);
+        });
+        result
+    }
+
+    /// A word of the image.
+    fn at(byte: u32) -> Loc {
+        Loc::in_word(byte * 8, 64, true).unwrap()
+    }
+
+    const YES: Option<bool> = Some(true);
+    const NO: Option<bool> = Some(false);
+
+    #[test]
+    fn an_operation_changes_what_it_writes_and_nothing_else() {
+        let all = [YES; 7];
+        let without = |i: usize| {
+            let mut all = all;
+            all[i] = None;
+            all
+        };
+        for op in [
+            Op::WordParam {
+                byte: 16,
+                param: PARAM,
+            },
+            Op::WordField {
+                byte: 16,
+                field: SPAN,
+            },
+            Op::StoreWord { byte: 16, down: 0 },
+            Op::StoreWordPlus {
+                byte: 16,
+                down: 0,
+                value: 1,
+            },
+            Op::WordSum {
+                byte: 16,
+                down: 0,
+                fields: [SPAN; 2],
+            },
+            Op::Store8(23),
+            Op::Store16(16),
+            Op::Store32(20),
+            Op::Store48(18),
+            Op::Copy16(22, SPAN),
+            Op::Copy32(16, SPAN),
+            Op::Store(at(16)),
+        ] {
+            assert_eq!(known(op), without(1), "{op:?}");
+        }
+        // Across two words, and between them and others.
+        let both = [YES, None, None, YES, YES, YES, YES];
+        assert_eq!(known(Op::Store16(23)), both);
+        assert_eq!(known(Op::WordParams([(16, PARAM), (24, PARAM)])), both);
+        assert_eq!(known(Op::WordFields([(24, SPAN), (16, SPAN)])), both);
+        for op in [
+            Op::Store8(32),
+            Op::Store16(6),
+            Op::Store48(80),
+            Op::Const(5),
+        ] {
+            assert_eq!(known(op), all, "{op:?}");
+        }
+        let mut set = all;
+        set[1] = NO;
+        assert_eq!(known(Op::WordConst { byte: 16, value: 4 }), set);
+        assert_eq!(known(Op::WordConst { byte: 16, value: 5 }), all);
+    }
+
+    #[test]
+    fn validity_follows_headers_and_unions() {
+        let of = |valid: [Option<bool>; 3], word| {
+            let [a, b, c] = valid;
+            [YES, YES, YES, word, a, b, c]
+        };
+        assert_eq!(known(Op::RemoveHeader(0)), of([NO, YES, YES], YES));
+        assert_eq!(known(Op::AddHeader(0)), of([YES; 3], YES));
+        // The other member becomes invalid; the header is zeroed.
+        assert_eq!(known(Op::AddHeader(1)), of([None, YES, None], None));
+        let assign = Op::AssignHeader { to: 1, from: 0 };
+        assert_eq!(known(assign), of([None; 3], None));
+    }
+
+    #[test]
+    fn primitives_that_are_not_known_may_change_everything() {
+        let prim = |at| known(Op::Prim { action: 0, at });
+        assert_eq!(prim(0), [YES; 7]);
+        assert_eq!(prim(1), [None; 7]);
+        assert_eq!(prim(2), [YES, None, None, YES, YES, YES, YES]);
+        assert_eq!(prim(9), [None; 7], "there is no such primitive");
+    }
+
+    #[test]
+    fn what_holds_on_all_ways_is_known() {
+        use Fact::{Is, IsNot, Unknown};
+        for (a, b, both) in [
+            (Is(1), Is(1), Is(1)),
+            (Is(1), Is(2), Unknown),
+            (Is(1), IsNot(2), IsNot(2)),
+            (Is(2), IsNot(2), Unknown),
+            (IsNot(2), IsNot(2), IsNot(2)),
+            (IsNot(2), IsNot(3), Unknown),
+            (Is(1), Unknown, Unknown),
+        ] {
+            assert_eq!((a.or(b), b.or(a)), (both, both), "{a:?} {b:?}");
+        }
+        assert_eq!([Is(3).is(3), Is(3).is(4)], [YES, NO]);
+        assert_eq!([IsNot(3).is(3), IsNot(3).is(4)], [NO, None]);
+    }
+
+    #[test]
+    fn a_test_tells_how_it_came_out() {
+        with_subjects(Vec::new(), |subjects, _| {
+            let mut facts = subjects.nothing();
+            subjects.learn(&mut facts, &is_valid(2), false);
+            assert_eq!(subjects.outcome(&facts, &is_valid(2)), NO);
+            subjects.learn(&mut facts, &word_is(8, 1), false);
+            assert_eq!(subjects.outcome(&facts, &word_is(8, 1)), NO);
+            assert_eq!(subjects.outcome(&facts, &word_is(8, 2)), None);
+            subjects.learn(&mut facts, &word_is(8, 2), true);
+            subjects.learn(&mut facts, &word_is(8, 1), false);
+            assert_eq!(subjects.outcome(&facts, &word_is(8, 2)), YES);
+        });
+    }
+}

@@ -16,6 +16,9 @@ mod layout;
 mod tails;
 mod thread;
 
+#[cfg(test)]
+mod tests;
+
 use super::code::Program;
 use crate::ir::code::Code;
 
