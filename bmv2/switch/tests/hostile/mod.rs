@@ -1,6 +1,9 @@
 //! What must hold of hostile programs and packets: a program is refused with a
 //! reason, or its packets come to an end, soon, and are counted.
 
+// Not every test that includes this needs all of it.
+#![allow(dead_code)]
+
 use std::sync::Arc;
 
 use serde_json::Value as Json;

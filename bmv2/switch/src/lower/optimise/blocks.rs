@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::code::{Code, Op, Pc, Targets};
+use crate::ir::code::{Applied, Code, Op, Pc};
 use crate::lower::code::Program;
 
 /// Index of a [`Block`].
@@ -37,17 +37,25 @@ pub(super) enum End {
     Finish,
 }
 
-/// Where a table goes on, as [`Targets`] says it.
+/// Where a table leads, as [`Applied`] says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Exits {
-    pub(super) next: Vec<BlockId>,
-    pub(super) hit: Option<BlockId>,
-    pub(super) miss: Option<BlockId>,
-    pub(super) base_default: BlockId,
     /// The actions that it may call.
-    pub(super) actions: Vec<u32>,
+    pub(super) calls: Vec<Call>,
+    pub(super) otherwise: BlockId,
     /// The action of its default entry, if it always is that one.
     pub(super) fixed_default: Option<u32>,
+}
+
+/// An action that a table calls, as [`Called`] says it.
+///
+/// [`Called`]: crate::ir::code::Called
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) action: u32,
+    pub(super) start: BlockId,
+    pub(super) hit: BlockId,
+    pub(super) miss: BlockId,
 }
 
 /// All code of a program.
@@ -56,8 +64,6 @@ pub(super) struct Graph {
     pub(super) blocks: Vec<Block>,
     pub(super) ingress: BlockId,
     pub(super) egress: BlockId,
-    /// Where each action begins.
-    pub(super) actions: Vec<BlockId>,
     pub(super) tables: Vec<Exits>,
     /// The action that each block of an action's body belongs to.
     pub(super) action_of: BTreeMap<BlockId, u32>,
@@ -80,12 +86,11 @@ impl Graph {
             blocks,
             ingress: id(code.ingress),
             egress: id(code.egress),
-            actions: code.actions.iter().map(|&a| id(a)).collect(),
             tables: code
                 .tables
                 .iter()
                 .enumerate()
-                .map(|(t, targets)| exits(source, t, targets, &id))
+                .map(|(t, applied)| exits(source, t, applied, &id))
                 .collect(),
             action_of: BTreeMap::new(),
             returning: BTreeSet::new(),
@@ -110,19 +115,25 @@ impl Graph {
         let Some(t) = self.tables.get(table as usize) else {
             return Vec::new();
         };
-        let starts = t.actions.iter().map(|&a| self.actions.get(a as usize));
-        let mut all: Vec<BlockId> = starts.flatten().copied().collect();
-        let returning = t.actions.iter().filter(|a| self.returning.contains(a));
-        all.extend(returning.flat_map(|&a| t.behind(a)));
+        let mut all: Vec<BlockId> = t.calls.iter().map(|c| c.start).collect();
+        for call in t
+            .calls
+            .iter()
+            .filter(|c| self.returning.contains(&c.action))
+        {
+            all.extend(t.behind(call));
+        }
         if t.fixed_default.is_none() {
-            all.extend(t.missed());
+            all.push(t.otherwise);
         }
         all
     }
 
     /// Notes which action the blocks of a body belong to.
     fn find_bodies(&mut self) {
-        for (action, &first) in (0..).zip(&self.actions) {
+        let calls = self.tables.iter().flat_map(|t| &t.calls);
+        let starts: BTreeSet<(u32, BlockId)> = calls.map(|c| (c.action, c.start)).collect();
+        for (action, first) in starts {
             let mut open = vec![first];
             while let Some(at) = open.pop() {
                 if self.action_of.insert(at, action).is_none()
@@ -138,8 +149,8 @@ impl Graph {
     fn return_directly(&mut self) {
         let mut on: BTreeMap<u32, BTreeSet<BlockId>> = BTreeMap::new();
         for t in &self.tables {
-            for &a in &t.actions {
-                on.entry(a).or_default().extend(t.behind(a));
+            for call in &t.calls {
+                on.entry(call.action).or_default().extend(t.behind(call));
             }
         }
         for (at, block) in self.blocks.iter_mut().enumerate() {
@@ -159,27 +170,18 @@ impl Graph {
 
 impl Exits {
     /// Where the table may go on after one of its actions.
-    pub(super) fn behind(&self, action: u32) -> impl Iterator<Item = BlockId> + use<> {
-        let own = self.next.get(action as usize).copied();
-        let own = own.unwrap_or(self.base_default);
-        let missed = self.fixed_default.is_none_or(|d| d == action);
-        let miss = missed.then_some(self.miss.unwrap_or(own));
-        [self.hit.unwrap_or(own)].into_iter().chain(miss)
-    }
-
-    /// Where it goes on if it calls no action.
-    pub(super) fn missed(&self) -> [BlockId; 2] {
-        [self.miss.unwrap_or(self.base_default), self.base_default]
+    pub(super) fn behind(&self, call: &Call) -> impl Iterator<Item = BlockId> + use<> {
+        let missed = self.fixed_default.is_none_or(|d| d == call.action);
+        [call.hit].into_iter().chain(missed.then_some(call.miss))
     }
 }
 
 /// Where blocks begin.
 fn firsts(code: &Code) -> BTreeSet<Pc> {
     let mut firsts: BTreeSet<Pc> = [0, code.ingress, code.egress].into();
-    firsts.extend(&code.actions);
     for t in &code.tables {
-        firsts.extend(t.next.iter().chain(&t.hit).chain(&t.miss));
-        firsts.insert(t.base_default);
+        firsts.extend(t.actions.iter().flat_map(|c| [c.start, c.hit, c.miss]));
+        firsts.insert(t.otherwise);
     }
     for (at, op) in (0..).zip(&code.ops) {
         if let Some(to) = op.target() {
@@ -230,7 +232,7 @@ fn block(ops: &[Op], first: Pc, id: &impl Fn(Pc) -> BlockId) -> Block {
 fn exits(
     source: &Program<'_>,
     table: usize,
-    targets: &Targets,
+    applied: &Applied,
     id: &impl Fn(Pc) -> BlockId,
 ) -> Exits {
     let profile = source.tables.get(table).and_then(|t| t.profile);
@@ -241,12 +243,18 @@ fn exits(
         .enumerate()
         .filter(|(at, t)| *at == table || profile.is_some() && t.profile == profile);
     let actions: BTreeSet<u32> = sharing.flat_map(|(_, t)| &t.actions).copied().collect();
+    let call = |action: u32| {
+        let called = applied.actions.get(action as usize)?;
+        Some(Call {
+            action,
+            start: id(called.start),
+            hit: id(called.hit),
+            miss: id(called.miss),
+        })
+    };
     Exits {
-        next: targets.next.iter().map(|&n| id(n)).collect(),
-        hit: targets.hit.map(id),
-        miss: targets.miss.map(id),
-        base_default: id(targets.base_default),
-        actions: actions.into_iter().collect(),
+        calls: actions.into_iter().filter_map(call).collect(),
+        otherwise: id(applied.otherwise),
         fixed_default: source.tables.get(table).and_then(|t| t.fixed_default),
     }
 }

@@ -1,7 +1,7 @@
 //! Puts blocks in a row.
 
 use super::blocks::{BlockId, End, Graph};
-use crate::ir::code::{Code, Op, Pc, Targets};
+use crate::ir::code::{Code, Op, Pc};
 
 /// Writes all blocks that are reached into the code.
 pub(super) fn lay_out(graph: &Graph, code: &mut Code) {
@@ -10,12 +10,11 @@ pub(super) fn lay_out(graph: &Graph, code: &mut Code) {
         // Position 0 is where every pipeline ends.
         ops: vec![Op::End],
         at: vec![None; graph.blocks.len()],
-        open: graph.actions.iter().rev().copied().collect(),
+        open: vec![graph.egress, graph.ingress],
     };
     if let Some(end) = row.at.first_mut() {
         *end = Some(0);
     }
-    row.open.extend([graph.egress, graph.ingress]);
     while let Some(block) = row.open.pop() {
         if row.place(block).is_none() {
             row.write(block);
@@ -31,17 +30,19 @@ pub(super) fn lay_out(graph: &Graph, code: &mut Code) {
     code.ops = ops;
     code.ingress = place(graph.ingress);
     code.egress = place(graph.egress);
-    code.actions = graph.actions.iter().map(|&a| place(a)).collect();
-    code.tables = graph
-        .tables
-        .iter()
-        .map(|t| Targets {
-            next: t.next.iter().map(|&n| place(n)).collect(),
-            hit: t.hit.map(place),
-            miss: t.miss.map(place),
-            base_default: place(t.base_default),
-        })
-        .collect();
+    for (applied, exits) in code.tables.iter_mut().zip(&graph.tables) {
+        applied.otherwise = place(exits.otherwise);
+        // Nobody calls any other.
+        for called in &mut applied.actions {
+            (called.start, called.hit, called.miss) = (0, 0, 0);
+        }
+        for call in &exits.calls {
+            if let Some(called) = applied.actions.get_mut(call.action as usize) {
+                called.start = place(call.start);
+                (called.hit, called.miss) = (place(call.hit), place(call.miss));
+            }
+        }
+    }
 }
 
 struct Row<'g> {

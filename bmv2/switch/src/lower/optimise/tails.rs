@@ -60,8 +60,6 @@ fn next(graph: &Graph, at: BlockId) -> Option<BlockId> {
 /// How many ways lead to each block from those that packets come to.
 fn ways(graph: &Graph) -> Vec<usize> {
     let mut ways = vec![0; graph.blocks.len()];
-    // Somebody else has their numbers.
-    let fixed = [0, graph.ingress, graph.egress];
     let mut open: Vec<BlockId> = Vec::new();
     let mut come = |to: BlockId, more: usize, open: &mut Vec<BlockId>| {
         if let Some(n) = ways.get_mut(to) {
@@ -71,7 +69,8 @@ fn ways(graph: &Graph) -> Vec<usize> {
             *n += more;
         }
     };
-    for to in fixed.into_iter().chain(graph.actions.iter().copied()) {
+    // Somebody else has their numbers.
+    for to in [0, graph.ingress, graph.egress] {
         come(to, 2, &mut open);
     }
     while let Some(at) = open.pop() {

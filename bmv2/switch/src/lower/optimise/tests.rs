@@ -1,7 +1,7 @@
 //! Small programs and what becomes of them.
 
 use super::*;
-use crate::ir::code::{Op, Param, Pc, Span, Targets};
+use crate::ir::code::{Applied, Called, Op, Param, Pc, Span};
 use crate::ir::{END, Table};
 use crate::tables::key::KeyLayout;
 
@@ -30,7 +30,7 @@ fn table(actions: &[u32], fixed_default: Option<u32>) -> Table {
         layout: KeyLayout::default(),
         actions: actions.to_vec(),
         fixed_default,
-        next: vec![END; 4],
+        next: Vec::new(),
         hit: None,
         miss: None,
         base_default_next: END,
@@ -41,12 +41,27 @@ fn table(actions: &[u32], fixed_default: Option<u32>) -> Table {
     }
 }
 
-/// The code after optimising, and where the actions and tables lead.
-fn short(ops: Vec<Op>, actions: Vec<Pc>, tables: &[Table], targets: Vec<Targets>) -> Code {
+/// The code after optimising: actions begin at `starts`, each table goes on at
+/// its `next`.
+fn short(ops: Vec<Op>, starts: &[Pc], tables: Vec<(Table, Pc)>) -> Code {
+    let (tables, next): (Vec<Table>, Vec<Pc>) = tables.into_iter().unzip();
+    let applied = |next: &Pc| Applied {
+        actions: starts
+            .iter()
+            .map(|&start| Called {
+                start,
+                hit: *next,
+                miss: *next,
+                words: 0,
+            })
+            .collect(),
+        otherwise: *next,
+        ..Applied::default()
+    };
     let source = Program {
         headers: &[],
         nodes: &[],
-        tables,
+        tables: &tables,
         actions: &[],
         ingress: 0,
         egress: 0,
@@ -55,11 +70,15 @@ fn short(ops: Vec<Op>, actions: Vec<Pc>, tables: &[Table], targets: Vec<Targets>
         ops,
         ingress: 1,
         egress: 0,
-        actions,
-        tables: targets,
+        tables: next.iter().map(applied).collect(),
         ..Code::default()
     };
     optimise(&source, code)
+}
+
+/// Where an action begins that a table calls.
+fn start(code: &Code, table: usize, action: usize) -> usize {
+    code.tables[table].actions[action].start as usize
 }
 
 #[test]
@@ -77,7 +96,6 @@ fn a_test_that_was_passed_is_not_asked_again() {
             Op::Store8(66),
             Op::End,
         ],
-        vec![],
         &[],
         vec![],
     );
@@ -117,18 +135,7 @@ fn flagged(fixed_default: Option<u32>) -> Code {
         // Action 1.
         Op::Return,
     ];
-    let targets = Targets {
-        next: vec![3; 2],
-        hit: None,
-        miss: None,
-        base_default: 3,
-    };
-    short(
-        ops,
-        vec![6, 8],
-        &[table(&[0, 1], fixed_default)],
-        vec![targets],
-    )
+    short(ops, &[6, 8], vec![(table(&[0, 1], fixed_default), 3)])
 }
 
 #[test]
@@ -147,15 +154,18 @@ fn an_action_goes_on_where_its_table_would_and_takes_along_what_it_knows() {
             Op::End,
         ]
     );
-    assert_eq!((code.ingress, code.actions), (1, vec![3, 6]));
+    assert_eq!(
+        (code.ingress, start(&code, 0, 0), start(&code, 0, 1)),
+        (1, 3, 6)
+    );
 }
 
 #[test]
 fn a_miss_without_a_default_entry_goes_on_without_an_action() {
     let code = flagged(None);
-    let miss = code.tables[0].miss.unwrap_or(code.tables[0].base_default);
-    assert_eq!(code.ops[miss as usize], Op::End, "the flag is not set");
-    assert_eq!(code.ops[code.actions[0] as usize + 1], Op::Store16(64));
+    let miss = code.tables[0].otherwise as usize;
+    assert_eq!(code.ops[miss], Op::End, "the flag is not set");
+    assert_eq!(code.ops[start(&code, 0, 0) + 1], Op::Store16(64));
 }
 
 #[test]
@@ -168,18 +178,13 @@ fn an_action_of_two_tables_returns_to_the_one_that_called_it() {
         word(8, 1),
         Op::Return,
     ];
-    let to = |next: Pc| Targets {
-        next: vec![next],
-        hit: None,
-        miss: None,
-        base_default: next,
-    };
-    let tables = [table(&[0], Some(0)), table(&[0], Some(0))];
-    let code = short(ops, vec![4], &tables, vec![to(2), to(3)]);
-    let start = code.actions[0] as usize;
-    assert_eq!(code.ops[start..start + 2], [word(8, 1), Op::Return]);
-    assert_eq!(code.ops[code.tables[0].next[0] as usize], Op::Table(1));
-    assert_eq!(code.ops[code.tables[1].next[0] as usize], Op::End);
+    let twice = || table(&[0], Some(0));
+    let code = short(ops, &[4], vec![(twice(), 2), (twice(), 3)]);
+    for (t, next) in [Op::Table(1), Op::End].into_iter().enumerate() {
+        let at = start(&code, t, 0);
+        assert_eq!(code.ops[at..at + 2], [word(8, 1), Op::Return]);
+        assert_eq!(code.ops[code.tables[t].actions[0].hit as usize], next);
+    }
 }
 
 #[test]
@@ -193,7 +198,6 @@ fn a_loop_keeps_its_length_and_each_round_what_it_knows() {
             word(8, 1),
             back,
         ],
-        vec![],
         &[],
         vec![],
     );
@@ -275,13 +279,13 @@ fn pairs_become_one() {
         let mut ops = vec![Op::End];
         ops.extend(&two);
         ops.push(Op::End);
-        let code = short(ops, vec![], &[], vec![]);
+        let code = short(ops, &[], vec![]);
         assert_eq!(code.ops, [Op::End, one, Op::End], "{two:?}");
     }
     // A constant that is too wide stays where it is.
     let wide = [Op::AddConst(1 << 32), Op::StoreWord { byte: 8, down: 0 }];
     let ops = [&[Op::End][..], &wide, &[Op::End]].concat();
-    assert_eq!(short(ops.clone(), vec![], &[], vec![]).ops, ops);
+    assert_eq!(short(ops.clone(), &[], vec![]).ops, ops);
 }
 
 #[test]
@@ -299,7 +303,6 @@ fn a_test_takes_the_field_before_it() {
             Op::Store8(64),
             Op::End,
         ],
-        vec![],
         &[],
         vec![],
     );

@@ -76,36 +76,32 @@ impl<'s> Known<'s> {
                 let Some(table) = graph.tables.get(t as usize) else {
                     return;
                 };
-                for &a in &table.actions {
-                    if let Some(&to) = graph.actions.get(a as usize) {
-                        lead(self, to, &facts);
-                    }
+                for call in &table.calls {
+                    lead(self, call.start, &facts);
                 }
                 if let Some(called) = self.called.get_mut(t as usize)
                     && !std::mem::replace(called, true)
                 {
                     // What its actions leave was passed on without it so far.
-                    let own = |a: &u32| table.actions.contains(a);
+                    let own = |a: &u32| table.calls.iter().any(|c| c.action == *a);
                     let bodies = graph.action_of.iter().filter(|(_, a)| own(a));
                     open.extend(bodies.map(|(&block, _)| block));
                 }
                 // Without a default entry, a miss calls nothing.
                 if table.fixed_default.is_none() && join(&mut self.behind, t as usize, &facts) {
-                    for to in table.missed() {
-                        lead(self, to, &facts);
-                    }
+                    lead(self, table.otherwise, &facts);
                 }
             }
             End::Return => {
                 let action = graph.action_of.get(&at);
                 for (t, table) in graph.tables.iter().enumerate() {
                     // A table that no packet comes to calls nothing.
-                    if let Some(&action) = action
-                        && table.actions.contains(&action)
-                        && self.called.get(t) == Some(&true)
-                    {
+                    if self.called.get(t) != Some(&true) {
+                        continue;
+                    }
+                    for call in table.calls.iter().filter(|c| Some(&c.action) == action) {
                         join(&mut self.behind, t, &facts);
-                        for to in table.behind(action) {
+                        for to in table.behind(call) {
                             lead(self, to, &facts);
                         }
                     }
@@ -205,10 +201,10 @@ impl<'s> Known<'s> {
             };
             let past = |to: BlockId| self.past(graph, to, facts);
             let mut new = old.clone();
-            new.next = old.next.iter().map(|&to| past(to)).collect();
-            new.hit = old.hit.map(past);
-            new.miss = old.miss.map(past);
-            new.base_default = past(old.base_default);
+            for call in &mut new.calls {
+                (call.hit, call.miss) = (past(call.hit), past(call.miss));
+            }
+            new.otherwise = past(old.otherwise);
             if let Some(table) = graph.tables.get_mut(t) {
                 changed |= *table != new;
                 *table = new;
