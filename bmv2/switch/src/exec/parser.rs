@@ -19,12 +19,17 @@ const MAX_KEY_WORDS: usize = 64;
 /// Where in the packet the parser is.
 struct Cursor<'a> {
     packet: &'a [u8],
-    at: usize,
+    /// What it has not taken.
+    rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    fn rest(&self) -> &'a [u8] {
-        self.packet.get(self.at..).unwrap_or(&[])
+    /// Takes bytes, if there are so many.
+    #[inline(always)]
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(taken)
     }
 }
 
@@ -35,9 +40,12 @@ pub(crate) fn run<T: Tracer>(
     packet: &[u8],
     tr: &mut T,
 ) -> Result<(), u32> {
-    let mut c = Cursor { packet, at: 0 };
+    let mut c = Cursor {
+        packet,
+        rest: packet,
+    };
     let result = states(env, st, &mut c, tr);
-    st.payload = c.at.min(packet.len());
+    st.payload = packet.len() - c.rest.len();
     result
 }
 
@@ -65,49 +73,59 @@ fn states<T: Tracer>(
                 cases,
                 default,
             } => case_of(load_word(&st.image, (*byte).into()), cases, *default),
-            Select::Word {
-                key,
-                cases,
-                default,
-            } => {
-                let mut word = 0;
-                for part in key {
-                    word |= part_bits(env, st, c, part)? << part.shift;
-                }
-                case_of(word, cases, *default)
-            }
-            Select::Wide {
-                key,
-                words,
-                cases,
-                default,
-            } => {
-                let mut buffer = [0u64; MAX_KEY_WORDS];
-                for part in key {
-                    let bits = part_bits(env, st, c, part)? << part.shift;
-                    if let Some(w) = buffer.get_mut(usize::from(part.word)) {
-                        *w |= bits;
-                    }
-                }
-                let key = buffer.get(..*words).unwrap_or(&buffer);
-                cases
-                    .iter()
-                    .find(|case| match &case.test {
-                        WideTest::Mask(masks) => matches(key, masks),
-                        WideTest::Vset(set, mask) => env
-                            .tables
-                            .vsets
-                            .get(*set as usize)
-                            .is_some_and(|members| members.iter().any(|m| m.matches(key, mask))),
-                    })
-                    .map_or(*default, |case| case.next)
-            }
+            other => choose(env, st, c, other)?,
         };
         if state == END {
             return Ok(());
         }
     }
     Err(env.ir.errors.parser_timeout)
+}
+
+/// Where a state goes on whose key is put together.
+#[inline(never)]
+fn choose(env: &Env<'_>, st: &State, c: &Cursor<'_>, select: &Select) -> Result<u32, u32> {
+    Ok(match select {
+        Select::Always(next) => *next,
+        Select::Image { default, .. } => *default,
+        Select::Word {
+            key,
+            cases,
+            default,
+        } => {
+            let mut word = 0;
+            for part in key {
+                word |= part_bits(env, st, c, part)? << part.shift;
+            }
+            case_of(word, cases, *default)
+        }
+        Select::Wide {
+            key,
+            words,
+            cases,
+            default,
+        } => {
+            let mut buffer = [0u64; MAX_KEY_WORDS];
+            for part in key {
+                let bits = part_bits(env, st, c, part)? << part.shift;
+                if let Some(w) = buffer.get_mut(usize::from(part.word)) {
+                    *w |= bits;
+                }
+            }
+            let key = buffer.get(..*words).unwrap_or(&buffer);
+            cases
+                .iter()
+                .find(|case| match &case.test {
+                    WideTest::Mask(masks) => matches(key, masks),
+                    WideTest::Vset(set, mask) => env
+                        .tables
+                        .vsets
+                        .get(*set as usize)
+                        .is_some_and(|members| members.iter().any(|m| m.matches(key, mask))),
+                })
+                .map_or(*default, |case| case.next)
+        }
+    })
 }
 
 /// The state that a key of one word leads to.
@@ -158,7 +176,7 @@ fn part_bits(env: &Env<'_>, st: &State, c: &Cursor<'_>, part: &SelectPart) -> Re
         SelectSource::Number(n, right, width) => (n.eval(&env.view(st)) >> right) & mask64(*width),
         SelectSource::Lookahead(l) => {
             check_ahead(env, c, *l)?;
-            read_bits(c.rest(), l.bit as usize, l.width as usize)
+            read_bits(c.rest, l.bit as usize, l.width as usize)
         }
     })
 }
@@ -186,7 +204,7 @@ fn union_member(env: &Env<'_>, stack: StackId, index: usize, member: u16) -> Opt
 
 fn check_ahead(env: &Env<'_>, c: &Cursor<'_>, l: Lookahead) -> Result<(), u32> {
     let end = (l.bit as usize + l.width as usize).div_ceil(8);
-    if c.rest().len() < end {
+    if c.rest.len() < end {
         return Err(env.ir.errors.packet_too_short);
     }
     Ok(())
@@ -230,7 +248,17 @@ fn step<T: Tracer>(
                 return Err(*error);
             }
         }
-        other => return rare(env, st, c, other, tr),
+        // All the others, by name: the choice needs no check then.
+        ParserOp::Extract(_)
+        | ParserOp::ExtractStack(_)
+        | ParserOp::ExtractUnionStack(..)
+        | ParserOp::ExtractVar(..)
+        | ParserOp::ExtractVarStack(..)
+        | ParserOp::ExtractVarUnionStack(..)
+        | ParserOp::SetLookahead(..)
+        | ParserOp::Advance(_)
+        | ParserOp::Verify(..)
+        | ParserOp::Primitive(_) => return rare(env, st, c, op, tr),
     }
     Ok(())
 }
@@ -280,7 +308,7 @@ fn rare<T: Tracer>(
         }
         ParserOp::SetLookahead(f, l) => {
             check_ahead(env, c, *l)?;
-            set_lookahead(st, c.rest(), *f, *l);
+            set_lookahead(st, c.rest, *f, *l);
             Ok(())
         }
         ParserOp::Advance(bits) => {
@@ -289,11 +317,10 @@ fn rare<T: Tracer>(
                 return Err(env.ir.errors.parser_invalid_argument);
             }
             let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX);
-            if c.rest().len() < bytes {
-                return Err(env.ir.errors.packet_too_short);
+            match c.take(bytes) {
+                Some(_) => Ok(()),
+                None => Err(env.ir.errors.packet_too_short),
             }
-            c.at += bytes;
-            Ok(())
         }
         ParserOp::Verify(cond, error) => {
             let v = &env.view(st);
@@ -349,11 +376,10 @@ fn copy_header(
 ) -> Result<(), u32> {
     let (from, len) = (offset as usize, len as usize);
     let too_short = env.ir.errors.packet_too_short;
-    let bytes = c.rest().get(..len).ok_or(too_short)?;
+    let bytes = c.take(len).ok_or(too_short)?;
     if let Some(to) = st.image.get_mut(from..from + len) {
         to.copy_from_slice(bytes);
     }
-    c.at += len;
     Ok(())
 }
 
@@ -383,7 +409,7 @@ fn extract_var<T: Tracer>(
         return Err(errors.parser_invalid_argument);
     }
     let total = usize::try_from(total / 8).unwrap_or(usize::MAX);
-    let Some(all) = c.rest().get(..total) else {
+    let Some(all) = c.rest.get(..total) else {
         return Err(errors.packet_too_short);
     };
     let bits = match u32::try_from(bits) {
@@ -398,7 +424,7 @@ fn extract_var<T: Tracer>(
     copy_bits(&mut st.image, to(0), all, 0, before);
     copy_bits(&mut st.image, to(v.at), all, before, len);
     copy_bits(&mut st.image, to(v.behind), all, before + len, after);
-    c.at += total;
+    c.take(total);
     st.set_varbit_len(h, bits);
     st.set_valid(env.ir, h);
     tr.event(|| TraceEvent::Extracted {

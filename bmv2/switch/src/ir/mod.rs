@@ -15,8 +15,8 @@ use bits::Loc;
 use code::Code;
 use expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, UnionSel, Value};
 pub(crate) use parse::{
-    FieldTest, Lookahead, ParseState, Parser, ParserOp, Select, SelectPart, SelectSource, Test,
-    WideCase, WideTest, WordCase,
+    FieldTest, Lookahead, ParseState, Parser, ParserOp, Select, SelectPart, SelectSource, WideCase,
+    WideTest, WordCase,
 };
 
 /// Index of a header instance.

@@ -20,6 +20,8 @@ pub(crate) struct ParseState {
     pub(crate) select: Select,
 }
 
+/// One operation of a state; it is told by a byte of its own.
+#[repr(u8)]
 #[derive(Debug)]
 pub(crate) enum ParserOp {
     /// A header of one length that is in no union: bytes of the packet to an
@@ -61,33 +63,22 @@ pub(crate) enum ParserOp {
     Primitive(Box<Prim>),
 }
 
-/// A question about one field.
+/// Whether a field is in an interval: of `low` and the `more` numbers above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FieldTest {
     pub(crate) field: Span,
-    pub(crate) how: Test,
-    pub(crate) value: u64,
+    pub(crate) low: u64,
+    pub(crate) more: u64,
     /// The answer that counts as true.
     pub(crate) when: bool,
-}
-
-/// How a field is compared with a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Test {
-    Is,
-    Below,
 }
 
 impl FieldTest {
     /// The answer.
     #[inline(always)]
     pub(crate) fn eval(&self, image: &[u8]) -> bool {
-        let field = self.field.load(image);
-        let answer = match self.how {
-            Test::Is => field == self.value,
-            Test::Below => field < self.value,
-        };
-        answer == self.when
+        let above = self.field.load(image).wrapping_sub(self.low);
+        (above <= self.more) == self.when
     }
 }
 
@@ -98,6 +89,7 @@ pub(crate) struct Lookahead {
 }
 
 /// How a state goes on.
+#[repr(u8)]
 #[derive(Debug)]
 pub(crate) enum Select {
     Always(u32),

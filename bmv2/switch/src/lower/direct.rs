@@ -4,9 +4,7 @@
 use crate::ir::bits::{Loc, mask64};
 use crate::ir::code::{Byte, Span};
 use crate::ir::expr::{Cond, Num};
-use crate::ir::{
-    FieldTest, Header, ParserOp, Prim, Select, SelectPart, SelectSource, Test, WordCase,
-};
+use crate::ir::{FieldTest, Header, ParserOp, Prim, Select, SelectPart, SelectSource, WordCase};
 
 /// The direct form of an operation that has one.
 pub(super) fn operation(op: ParserOp, headers: &[Header]) -> ParserOp {
@@ -52,25 +50,23 @@ fn primitive(prim: &Prim) -> Option<ParserOp> {
 
 /// A condition that asks about one field.
 fn field_test(cond: &Cond) -> Option<FieldTest> {
-    let test = |field: Loc, how, value, when| {
+    let test = |field: Loc, low, more, when| {
         Some(FieldTest {
             field: Span::new(field)?,
-            how,
-            value,
+            low,
+            more,
             when,
         })
     };
     match cond {
-        Cond::FieldSet(field) => test(*field, Test::Is, 0, false),
-        Cond::FieldClear(field) => test(*field, Test::Is, 0, true),
-        Cond::FieldIs(field, value) => test(*field, Test::Is, *value, true),
-        Cond::FieldIsNot(field, value) => test(*field, Test::Is, *value, false),
+        Cond::FieldSet(field) => test(*field, 0, 0, false),
+        Cond::FieldClear(field) => test(*field, 0, 0, true),
+        Cond::FieldIs(field, value) => test(*field, *value, 0, true),
+        Cond::FieldIsNot(field, value) => test(*field, *value, 0, false),
         Cond::Less64(pair) => match **pair {
-            (Num::Field(field), Num::Const(value)) => test(field, Test::Below, value, true),
-            // Above a value is not below the next one.
-            (Num::Const(value), Num::Field(field)) => {
-                test(field, Test::Below, value.checked_add(1)?, false)
-            }
+            (Num::Field(field), Num::Const(value)) => test(field, 0, value.checked_sub(1)?, true),
+            // Above a value is not from 0 to it.
+            (Num::Const(value), Num::Field(field)) => test(field, 0, value, false),
             _ => None,
         },
         Cond::Not(cond) => field_test(cond).map(|test| FieldTest {
@@ -204,7 +200,10 @@ mod tests {
             assert!(matches!(verify, ParserOp::VerifyField { error: 9, .. }));
         }
         let above_all = less(Num::Const(u64::MAX), Num::Field(field));
-        let verify = ParserOp::Verify(above_all, Num::Const(1));
+        let verify = operation(ParserOp::Verify(above_all, Num::Const(1)), &[]);
+        assert!(answers(&verify).is_empty());
+        let below_none = less(Num::Field(field), Num::Const(0));
+        let verify = ParserOp::Verify(below_none, Num::Const(1));
         assert!(matches!(operation(verify, &[]), ParserOp::Verify(..)));
     }
 
