@@ -104,18 +104,21 @@ pub(crate) fn csum16(data: &[u8]) -> u16 {
 /// That of less than 4 GiB does not overflow.
 pub(crate) fn sum16(data: &[u8]) -> u64 {
     let mut sum = 0u64;
-    let mut chunks = data.chunks_exact(4);
-    for c in &mut chunks {
-        if let Some(c) = c.first_chunk::<4>() {
-            sum += u64::from(u32::from_be_bytes(*c));
-        }
+    let mut rest = data;
+    while let Some((eight, behind)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_be_bytes(*eight);
+        sum += (word >> 32) + (word & 0xffff_ffff);
+        rest = behind;
     }
-    sum + match *chunks.remainder() {
-        [] => 0,
-        [a] => u64::from(a) << 8,
-        [a, b] => u64::from(u16::from_be_bytes([a, b])),
-        [a, b, c, ..] => u64::from(u16::from_be_bytes([a, b])) + (u64::from(c) << 8),
+    if let Some((four, behind)) = rest.split_first_chunk::<4>() {
+        sum += u64::from(u32::from_be_bytes(*four));
+        rest = behind;
     }
+    if let Some((two, behind)) = rest.split_first_chunk::<2>() {
+        sum += u64::from(u16::from_be_bytes(*two));
+        rest = behind;
+    }
+    sum + rest.first().map_or(0, |last| u64::from(*last) << 8)
 }
 
 /// The complement of a sum, its carries added.

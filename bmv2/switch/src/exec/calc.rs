@@ -2,7 +2,7 @@
 
 use super::{Env, State};
 use crate::calc::{Algorithm, complement16, sum16};
-use crate::ir::bits::{copy_bits, load64};
+use crate::ir::bits::copy_bits;
 use crate::ir::expr::{read_field, wrap, write_small};
 use crate::ir::{Calc, CalcInput, Checksum};
 use crate::trace::{TraceEvent, Tracer};
@@ -134,8 +134,8 @@ pub(crate) fn verify<T: Tracer>(
         return;
     };
     let computed = compute(env, st, calc, packet);
-    let ok = match c.word {
-        Some(loc) => load64(&st.image, loc) == computed,
+    let ok = match c.span {
+        Some(span) => span.load(&st.image) == computed,
         None => u64::try_from(read_field(st, c.target)).is_ok_and(|held| held == computed),
     };
     if !ok {

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Env, State, action};
 use crate::ir::bits::copy_bits;
-use crate::ir::{Header, HeaderId, Ir};
+use crate::ir::{Emitted, Header, HeaderId, Ir, Order};
 use crate::trace::Tracer;
 
 /// Emits the valid headers in order, then what the parser left.
@@ -19,20 +19,30 @@ pub(crate) fn run<T: Tracer>(
     if !env.ir.deparser.body.is_empty() {
         action::run_body(env, st, &env.ir.deparser.body, packet, tr);
     }
-    for e in &env.ir.deparser.order {
-        if !st.is_valid(e.header) {
-            continue;
-        }
-        if !e.variable {
-            let bytes = st.image.get(e.from as usize..e.to as usize);
-            out.extend_from_slice(bytes.unwrap_or(&[]));
-        } else if let Some(header) = env.ir.headers.get(usize::from(e.header)) {
-            parts(env.ir, st, header, e.header, |part| {
-                out.extend_from_slice(part);
-            });
+    match &env.ir.deparser.order {
+        Order::Sorted(by_header) => st.each_valid(|h| {
+            if let Some(Some(e)) = by_header.get(h) {
+                emit(env.ir, st, e, out);
+            }
+        }),
+        Order::Any(order) => {
+            for e in order.iter().filter(|e| st.is_valid(e.header)) {
+                emit(env.ir, st, e, out);
+            }
         }
     }
     out.extend_from_slice(packet.get(st.payload..).unwrap_or(&[]));
+}
+
+/// Emits a header.
+#[inline(always)]
+fn emit(ir: &Ir, st: &State, e: &Emitted, out: &mut Vec<u8>) {
+    if !e.variable {
+        let bytes = st.image.get(e.from as usize..e.to as usize);
+        out.extend_from_slice(bytes.unwrap_or(&[]));
+    } else if let Some(header) = ir.headers.get(usize::from(e.header)) {
+        parts(ir, st, header, e.header, |part| out.extend_from_slice(part));
+    }
 }
 
 /// The bytes of a header on the wire: in one piece, around its varbit, or put
@@ -79,4 +89,25 @@ fn of_bits(ir: &Ir, st: &State, h: HeaderId, around: [(usize, usize); 2]) -> Sma
     copy_bits(&mut bytes, before, st.varbit_bytes(ir, h), 0, len);
     copy_bits(&mut bytes, before + len, &st.image, behind * 8, after);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_valid_header_is_found_in_order() {
+        for len in [0, 1, 7, 8, 9, 16, 27] {
+            for step in [1, 2, 3, 5, 30] {
+                let st = State {
+                    valid: (0..len).map(|h| h % step == step / 2).collect(),
+                    ..State::default()
+                };
+                let mut found = Vec::new();
+                st.each_valid(|h| found.push(h));
+                let want: Vec<usize> = (step / 2..len).step_by(step).collect();
+                assert_eq!(found, want, "{len} headers, each {step}th");
+            }
+        }
+    }
 }

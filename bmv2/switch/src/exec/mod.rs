@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use crate::counters::{CounterArray, Pending};
-use crate::ir::bits::{Loc, copy_bits, store_word, store64};
+use crate::ir::bits::{Loc, copy_bits, load_word, load64, store_word, store64};
 use crate::ir::expr::View;
 use crate::ir::{Field, FieldKind, HeaderId, Ir, StackId};
 use crate::meters::MeterArray;
@@ -64,6 +64,8 @@ pub(crate) struct State {
     valid: Vec<bool>,
     /// Bits of each header's varbit.
     varbit: Vec<u32>,
+    /// Whether any varbit has had a length.
+    has_varbit: bool,
     /// Next index of each stack.
     next: Vec<u32>,
     /// Parameters of the running action.
@@ -94,7 +96,7 @@ impl State {
         let words = ir.tables.iter().map(|t| t.layout.words).max().unwrap_or(0);
         let mut s = Self {
             image: Image::new(ir.image),
-            valid: vec![false; ir.headers.len()],
+            valid: ir.initially_valid.clone(),
             varbit: vec![0; ir.headers.len()],
             next: vec![0; ir.stacks.len() + ir.union_stacks.len()],
             params: vec![0; ir.actions.iter().map(|a| a.words).max().unwrap_or(0)],
@@ -109,8 +111,9 @@ impl State {
     /// Everything as before the first packet, but for the random numbers.
     pub(crate) fn reset(&mut self, ir: &Ir) {
         self.image.clear();
-        if ir.has_varbits {
+        if self.has_varbit {
             self.varbit.fill(0);
+            self.has_varbit = false;
         }
         if !self.next.is_empty() {
             self.next.fill(0);
@@ -133,6 +136,7 @@ impl State {
         self.image.clone_from(&other.image);
         self.valid.clone_from(&other.valid);
         self.varbit.clone_from(&other.varbit);
+        self.has_varbit = other.has_varbit;
         self.next.clone_from(&other.next);
         self.fault.set(other.fault.get());
         self.payload = other.payload;
@@ -181,6 +185,22 @@ impl State {
     #[inline(always)]
     pub(crate) fn is_valid(&self, h: HeaderId) -> bool {
         self.valid.get(usize::from(h)).copied().unwrap_or(false)
+    }
+
+    /// Calls `f` with every valid header, in order.
+    #[inline(always)]
+    fn each_valid(&self, mut f: impl FnMut(usize)) {
+        let (eights, last) = self.valid.as_chunks::<8>();
+        for (i, eight) in eights.iter().enumerate() {
+            // At a glance: most are not valid.
+            let mut bytes = u64::from_le_bytes(eight.map(u8::from));
+            while bytes != 0 {
+                f(i * 8 + bytes.trailing_zeros() as usize / 8);
+                bytes &= bytes - 1;
+            }
+        }
+        let last = last.iter().enumerate().filter(|(_, valid)| **valid);
+        last.for_each(|(i, _)| f(eights.len() * 8 + i));
     }
 
     /// Makes a header valid; the other members of its union become invalid.
@@ -236,6 +256,7 @@ impl State {
     pub(crate) fn set_varbit_len(&mut self, h: HeaderId, bits: u32) {
         if let Some(v) = self.varbit.get_mut(usize::from(h)) {
             *v = bits;
+            self.has_varbit |= bits > 0;
         }
     }
 
@@ -305,6 +326,21 @@ impl State {
     /// The first fault, if any.
     pub(crate) fn faulted(&self) -> Option<DropReason> {
         self.fault.get()
+    }
+
+    /// A field of standard metadata.
+    #[inline(always)]
+    pub(crate) fn get(&self, loc: Loc) -> u64 {
+        if loc.alone {
+            load_word(&self.image, loc.byte)
+        } else {
+            self.get_part(loc)
+        }
+    }
+
+    #[inline(never)]
+    fn get_part(&self, loc: Loc) -> u64 {
+        load64(&self.image, loc)
     }
 
     /// Sets a field of standard metadata.

@@ -12,7 +12,7 @@ mod parse;
 use crate::calc::Algorithm;
 use crate::tables::key::KeyLayout;
 use bits::Loc;
-use code::Code;
+use code::{Code, Span};
 use expr::{Cond, FieldPlace, HeaderSel, Num, StackSel, UnionSel, Value};
 pub(crate) use parse::{
     FieldTest, Lookahead, ParseState, Parser, ParserOp, Select, SelectPart, SelectSource, WideCase,
@@ -142,8 +142,6 @@ pub(crate) struct Ir {
     pub(crate) headers: Vec<Header>,
     /// What every packet needs of the headers, close together.
     pub(crate) wires: Vec<Wire>,
-    /// Whether any header has a varbit.
-    pub(crate) has_varbits: bool,
     /// Which headers are valid before parsing.
     pub(crate) initially_valid: Vec<bool>,
     /// Spans of the image that hold metadata.
@@ -388,15 +386,30 @@ pub(crate) struct Checksum {
     pub(crate) name: String,
     pub(crate) target: Field,
     /// The target as one load; `None` if it needs more.
-    pub(crate) word: Option<Loc>,
+    pub(crate) span: Option<Span>,
     pub(crate) calc: u32,
     pub(crate) cond: Option<Cond>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Deparser {
-    pub(crate) order: Vec<Emitted>,
+    pub(crate) order: Order,
     pub(crate) body: Vec<Prim>,
+}
+
+/// Which headers are emitted if they are valid.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// In the order of their indices, as of every program that emits a struct
+    /// of headers: by header, what is emitted of it.
+    Sorted(Vec<Option<Emitted>>),
+    Any(Vec<Emitted>),
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self::Any(Vec::new())
+    }
 }
 
 /// A header that is emitted if it is valid.

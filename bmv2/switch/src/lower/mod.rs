@@ -18,6 +18,7 @@ mod typed;
 
 use std::collections::HashMap;
 
+use crate::ir::code::Span;
 use crate::ir::{self, Checksum, DirectMeter, Errors, FieldKind, FieldList, Ir, Node, Wire};
 use crate::load::{Document, Operand};
 use crate::meters::Meter;
@@ -180,7 +181,6 @@ pub(crate) fn lower(doc: &Document) -> Result<Program, LoadError> {
                 union: h.union,
             })
             .collect(),
-        has_varbits: symbols.headers.iter().any(|h| h.varbit.is_some()),
         initially_valid: symbols.headers.iter().map(|h| h.metadata).collect(),
         headers: symbols.headers.clone(),
         metadata: symbols.metadata.clone(),
@@ -407,7 +407,7 @@ fn checksums(
         let make = || Checksum {
             name: c.name.clone(),
             target,
-            word: target.loc().filter(|loc| loc.is_word() && !target.signed),
+            span: target.loc().filter(|_| !target.signed).and_then(Span::new),
             calc,
             cond: cond.clone(),
         };

@@ -11,7 +11,9 @@ use super::select::MAX_KEY;
 use super::symbols::{Symbols, hex_number, invalid, limit, pair, unsupported};
 use super::typed::Typed;
 use crate::ir::expr::{FieldPlace, Num};
-use crate::ir::{Deparser, END, Emitted, FieldKind, Lookahead, ParseState, Parser, ParserOp};
+use crate::ir::{
+    Deparser, END, Emitted, FieldKind, Lookahead, Order, ParseState, Parser, ParserOp,
+};
 use crate::load::{self, Document, Operand, Primitive};
 use crate::program::LoadError;
 
@@ -300,9 +302,24 @@ pub(crate) fn deparser(doc: &Document, actions: &mut Actions<'_>) -> Result<Depa
         .order
         .iter()
         .map(|name| emitted(place, name, actions.symbols))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
+    let order = ordered(order, actions.symbols.headers.len());
     let body = actions.body(place, &[], &d.primitives)?;
     Ok(Deparser { order, body })
+}
+
+/// The deparser's order of so many headers.
+fn ordered(order: Vec<Emitted>, headers: usize) -> Order {
+    if !order.is_sorted_by(|a, b| a.header < b.header) {
+        return Order::Any(order);
+    }
+    let mut by_header = vec![None; headers];
+    for e in order {
+        if let Some(place) = by_header.get_mut(usize::from(e.header)) {
+            *place = Some(e);
+        }
+    }
+    Order::Sorted(by_header)
 }
 
 /// A header in the deparser's order.

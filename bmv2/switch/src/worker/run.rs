@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Work;
 use crate::exec::{Env, State, deparse, learn, parse, pipeline};
-use crate::ir::bits::load64;
 use crate::switch::{Digest, DropReason, Output, Pipeline};
 use crate::trace::{TraceEvent, Tracer};
 
@@ -68,7 +67,9 @@ impl Run<'_, '_, '_> {
         st.ingress_length = len;
         st.set_optional(ir.standard.ingress_port, u64::from(self.port));
         st.set_optional(ir.standard.packet_length, u64::from(len));
-        st.set_optional(ir.standard.ingress_timestamp, self.env.now.as_micros());
+        if let Some(at) = ir.standard.ingress_timestamp {
+            st.set(at, self.env.now.as_micros());
+        }
         self.ingress_then_egress(st, &Bytes::Arrived, out, tr);
     }
 
@@ -131,7 +132,7 @@ impl Run<'_, '_, '_> {
         {
             let packet = self.bytes(bytes);
             tr.event(|| TraceEvent::Ingress {
-                instance_type: load64(&st.image, standard.instance_type) as u32,
+                instance_type: st.get(standard.instance_type) as u32,
                 bytes: packet.len(),
             });
             parse(env, st, packet, tr);
@@ -164,9 +165,7 @@ impl Run<'_, '_, '_> {
         if st.requests.resubmit != 0 {
             return self.resubmit(st, bytes, out, tr);
         }
-        let group = standard
-            .mcast_grp
-            .map_or(0, |loc| load64(&st.image, loc) as u16);
+        let group = standard.mcast_grp.map_or(0, |loc| st.get(loc) as u16);
         if group != 0 {
             st.set(standard.instance_type, instance::REPLICATED);
             let replication = self.work.replication;
@@ -181,7 +180,7 @@ impl Run<'_, '_, '_> {
             }
             return After::Done;
         }
-        let port = load64(&st.image, standard.egress_spec) as u16;
+        let port = st.get(standard.egress_spec) as u16;
         if port == env.drop_port {
             self.work.dropped(DropReason::Ingress, out, tr);
             return After::Done;
@@ -223,13 +222,13 @@ impl Run<'_, '_, '_> {
         let s = &env.ir.standard;
         let config = &self.work.switch.config;
         let (cpu_port, queues) = (config.cpu_port, config.priority_queues);
-        let priority = s.priority.map_or(0, |loc| load64(&st.image, loc));
+        let priority = s.priority.map_or(0, |loc| st.get(loc));
         if priority >= u64::from(queues) {
             return self.work.dropped(DropReason::NoSuchQueue, out, tr);
         }
-        let micros = env.now.as_micros();
-        st.set_optional(s.egress_timestamp, micros);
-        st.set_optional(s.enq_timestamp, micros);
+        for at in [s.egress_timestamp, s.enq_timestamp].into_iter().flatten() {
+            st.set(at, env.now.as_micros());
+        }
         st.set_optional(s.enq_qdepth, 0);
         st.set_optional(s.deq_timedelta, 0);
         st.set_optional(s.deq_qdepth, 0);
@@ -239,7 +238,7 @@ impl Run<'_, '_, '_> {
         st.set_optional(s.packet_length, u64::from(st.length));
         tr.event(|| TraceEvent::Egress {
             port,
-            instance_type: load64(&st.image, s.instance_type) as u32,
+            instance_type: st.get(s.instance_type) as u32,
         });
         st.requests = crate::exec::Requests::default();
         let code = env.ir.code_for(T::ON);
@@ -259,7 +258,7 @@ impl Run<'_, '_, '_> {
         if let Some((session, fields)) = st.requests.clone.take() {
             self.clone_at_egress(st, bytes, session, fields, out, tr);
         }
-        if load64(&st.image, s.egress_spec) == u64::from(env.drop_port) {
+        if st.get(s.egress_spec) == u64::from(env.drop_port) {
             return self.work.dropped(DropReason::Egress, out, tr);
         }
         let mut buffer = std::mem::take(self.work.out);

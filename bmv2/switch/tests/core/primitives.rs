@@ -225,3 +225,29 @@ fn unions_and_stacks_of_them_are_copied() {
     ];
     assert_eq!(out(&primitives), bytes("0000 0102 0304 0000 0102 0304"));
 }
+
+#[test]
+fn headers_leave_in_the_order_of_the_deparser() {
+    let packet = "0102 0304 1112 1314 2122 2324 ff";
+    for (order, left) in [
+        (json!(["h", "s[0]", "s[1]"]), packet),
+        (json!(["h", "s[1]"]), "0102 0304 2122 2324 ff"),
+        (
+            json!(["s[1]", "h", "s[0]"]),
+            "2122 2324 0102 0304 1112 1314 ff",
+        ),
+        (json!(["h", "h"]), "0102 0304 0102 0304 ff"),
+        (json!([]), "ff"),
+    ] {
+        let ordered = |primitives| {
+            let mut document = document(primitives);
+            document["deparsers"][0]["order"] = order.clone();
+            document
+        };
+        assert_eq!(
+            outcome(ordered, &[], packet),
+            [Out::Sent(1, bytes(left))],
+            "{order}"
+        );
+    }
+}
