@@ -25,10 +25,15 @@ pub(super) const KNOWN: &[Known] = &[
         id: "empty-value",
         about: &[Aspect::Status],
         applies: |seen| {
-            seen.differing(
-                "OUT_OF_RANGE",
-                &["OK", "ALREADY_EXISTS", "INVALID_ARGUMENT"],
-            ) && seen.only_entries(has_empty_value)
+            // What bmv2 answers to zero; `UNKNOWN` if the table is full.
+            let zero = [
+                "OK",
+                "ALREADY_EXISTS",
+                "NOT_FOUND",
+                "INVALID_ARGUMENT",
+                "UNKNOWN",
+            ];
+            seen.differing("OUT_OF_RANGE", &zero) && seen.only_entries(has_empty_value)
         },
     },
     Known {

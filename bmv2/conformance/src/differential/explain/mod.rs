@@ -326,6 +326,21 @@ mod tests {
                 known
             );
         }
+        // bmv2 takes no value as zero, and has no room for that.
+        for (value, known) in [(vec![], Some("empty-value")), (vec![0], None)] {
+            let zero = insert(TableEntry {
+                table_id: 7,
+                r#match: vec![FieldMatch {
+                    field_id: 1,
+                    field_match_type: Some(FieldMatchType::Exact(Exact { value })),
+                }],
+                ..TableEntry::default()
+            });
+            for theirs in ["UNKNOWN [UNKNOWN]", "UNKNOWN [NOT_FOUND]", "OK"] {
+                let ours = status("UNKNOWN [OUT_OF_RANGE]");
+                assert_eq!(explain(&facts, &zero, &ours, &status(theirs)), known);
+            }
+        }
         // A packet that differs is never explained by a status.
         let mut packet = status("OK");
         packet.frames.insert(1, vec!["00".into()]);
