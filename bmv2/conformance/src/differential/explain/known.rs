@@ -205,7 +205,10 @@ pub(super) const KNOWN: &[Known] = &[
                 0 => !masked.is_empty(),
                 id => masked.contains(&id),
             });
-            concerned && seen.differing("OK", &["INTERNAL", "NOT_FOUND"])
+            // Where several things are read, another may be refused by us.
+            concerned
+                && (seen.differing("OK", &["INTERNAL", "NOT_FOUND"])
+                    || seen.differing("INVALID_ARGUMENT", &["INTERNAL"]))
         },
     },
     Known {

@@ -397,6 +397,9 @@ mod tests {
             explain(&facts, &read(table_id), &status(ours), &status(theirs))
         };
         assert_eq!(judge(1, "OK", "INTERNAL"), Some("masked-exact-key"));
+        let refused = "INVALID_ARGUMENT";
+        assert_eq!(judge(1, refused, "INTERNAL"), Some("masked-exact-key"));
+        assert_eq!(judge(2, refused, "INTERNAL"), None);
         assert_eq!(judge(2, "OK", "INTERNAL"), None);
         assert_eq!(judge(2, "OK", "UNKNOWN"), Some("key-without-width"));
         assert_eq!(
