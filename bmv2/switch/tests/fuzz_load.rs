@@ -5,6 +5,7 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
+mod copying;
 mod hostile;
 
 use std::path::Path;
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use softswitch::{LoadError, Program};
 
-use hostile::{count, load, nth, send, switch};
+use copying::switch;
+use hostile::{count, load, nth, send};
 
 /// How long one document with all its packets may take, in a build without
 /// optimisation on a busy machine.

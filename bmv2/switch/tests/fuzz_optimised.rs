@@ -6,7 +6,7 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
-mod hostile;
+mod copying;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use softswitch::{
     Switch, TableEntry, TableId, TableOp, Timestamp, TraceEvent, Value,
 };
 
-use hostile::switch;
+use copying::switch;
 
 /// Packets of each round, all on the same entries.
 const PACKETS: usize = 24;

@@ -4,11 +4,13 @@
 // Helpers of tests may fail the test.
 #![allow(clippy::unwrap_used)]
 
+mod copying;
 mod hostile;
 
 use serde_json::Value as Json;
 
-use hostile::{count, load, nth, send, switch};
+use copying::switch;
+use hostile::{count, load, nth, send};
 
 const EXTERNS: &[u8] = include_bytes!("../testdata/externs.json");
 const TABLES: &[u8] = include_bytes!("../testdata/tables.json");

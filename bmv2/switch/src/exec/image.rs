@@ -9,8 +9,8 @@ use crate::ir::code::Byte;
 pub(super) const REACH: usize = Byte::MAX as usize + 8;
 
 /// A packet's image: what its program uses of it, and more until there are
-/// [`REACH`] bytes.
-#[derive(Debug)]
+/// [`REACH`] bytes. The default is of no program and takes no memory.
+#[derive(Debug, Default)]
 pub(crate) struct Image {
     bytes: Vec<u8>,
     /// Bytes that the program uses; it leaves those behind them alone.
@@ -44,16 +44,6 @@ impl Image {
     #[inline(always)]
     pub(super) fn reach(&mut self) -> Option<&mut [u8; REACH]> {
         self.bytes.first_chunk_mut()
-    }
-}
-
-/// Of no program; it takes no memory.
-impl Default for Image {
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            used: 0,
-        }
     }
 }
 

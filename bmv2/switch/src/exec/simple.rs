@@ -3,10 +3,9 @@
 //! They are most of what a packet runs. Their loop calls nothing, so that what
 //! it works with stays in registers.
 
-use super::image::REACH;
 use super::{Env, State};
-use crate::ir::bits::load_word;
-use crate::ir::code::{Byte, Combine, Op, Pc, TEMPS};
+use crate::ir::bits::{load_word, store_bytes};
+use crate::ir::code::{Combine, Op, Pc, TEMPS};
 
 /// Where a packet is in the code, and what is not in its state.
 #[derive(Debug, Default)]
@@ -116,25 +115,25 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
 
             Op::StoreWord { byte, down } => {
                 let value = (acc << (down % 64)) >> (down % 64);
-                store(image, *byte, value.to_be_bytes());
+                store_bytes(image, *byte, value.to_be_bytes());
             }
-            Op::Store8(byte) => store(image, *byte, (acc as u8).to_be_bytes()),
-            Op::Store16(byte) => store(image, *byte, (acc as u16).to_be_bytes()),
-            Op::Store32(byte) => store(image, *byte, (acc as u32).to_be_bytes()),
+            Op::Store8(byte) => store_bytes(image, *byte, (acc as u8).to_be_bytes()),
+            Op::Store16(byte) => store_bytes(image, *byte, (acc as u16).to_be_bytes()),
+            Op::Store32(byte) => store_bytes(image, *byte, (acc as u32).to_be_bytes()),
             Op::Store48(byte) => {
                 let [_, _, bytes @ ..] = acc.to_be_bytes();
-                store::<6>(image, *byte, bytes);
+                store_bytes::<6>(image, *byte, bytes);
             }
             Op::WordConst { byte, value } => {
                 acc = *value;
-                store(image, *byte, value.to_be_bytes());
+                store_bytes(image, *byte, value.to_be_bytes());
             }
             Op::WordParam { byte, param } => {
-                store(image, *byte, param.load(params).to_be_bytes());
+                store_bytes(image, *byte, param.load(params).to_be_bytes());
             }
             Op::WordField { byte, field } => {
                 let value = field.load(image);
-                store(image, *byte, value.to_be_bytes());
+                store_bytes(image, *byte, value.to_be_bytes());
             }
             Op::Count(counter) => count(*counter, acc),
 
@@ -152,31 +151,31 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
             Op::StoreWordPlus { byte, down, value } => {
                 acc = acc.wrapping_add(u64::from(*value));
                 let value = (acc << (down % 64)) >> (down % 64);
-                store(image, *byte, value.to_be_bytes());
+                store_bytes(image, *byte, value.to_be_bytes());
             }
             Op::WordSum { byte, down, fields } => {
                 let [a, b] = fields;
                 acc = a.load(image).wrapping_add(b.load(image));
                 let value = (acc << (down % 64)) >> (down % 64);
-                store(image, *byte, value.to_be_bytes());
+                store_bytes(image, *byte, value.to_be_bytes());
             }
             Op::Copy16(to, from) => {
                 acc = from.load(image);
-                store(image, *to, (acc as u16).to_be_bytes());
+                store_bytes(image, *to, (acc as u16).to_be_bytes());
             }
             Op::Copy32(to, from) => {
                 acc = from.load(image);
-                store(image, *to, (acc as u32).to_be_bytes());
+                store_bytes(image, *to, (acc as u32).to_be_bytes());
             }
             Op::WordParams(words) => {
                 for (byte, param) in words {
-                    store(image, *byte, param.load(params).to_be_bytes());
+                    store_bytes(image, *byte, param.load(params).to_be_bytes());
                 }
             }
             Op::WordFields(words) => {
                 for (byte, field) in words {
                     let value = field.load(image);
-                    store(image, *byte, value.to_be_bytes());
+                    store_bytes(image, *byte, value.to_be_bytes());
                 }
             }
             Op::CountField { counter, field } => {
@@ -216,13 +215,4 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
     }
     *place = Pc::try_from(at).unwrap_or(Pc::MAX);
     *sum = acc;
-}
-
-/// Writes bytes into the image.
-#[inline(always)]
-fn store<const N: usize>(image: &mut [u8; REACH], byte: Byte, bytes: [u8; N]) {
-    let at = usize::from(byte);
-    if let Some(to) = image.get_mut(at..at + N) {
-        to.copy_from_slice(&bytes);
-    }
 }

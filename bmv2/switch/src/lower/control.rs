@@ -247,16 +247,18 @@ impl Builder<'_, '_> {
                 None => return invalid(place, format!("there is no direct meter {name:?}")),
             },
         };
-        let default = t.default_entry.as_ref();
-        if let Some(d) = default {
-            let action = self.action_index(&place, d.action_id)?;
+        let default = match &t.default_entry {
+            Some(d) => Some((d, self.action_index(&place, d.action_id)?)),
+            None => None,
+        };
+        if let Some((d, action)) = default {
             let call = self.call(&place, action, &d.action_data)?;
             if !actions.iter().any(|(_, a)| a.0 == action) {
                 return invalid(place, "its default action is not one of its actions");
             }
             self.defaults.push((id, call));
         }
-        let fixed = default.is_some_and(|d| d.action_entry_const);
+        let fixed = default.is_some_and(|(d, _)| d.action_entry_const);
         let info = TableInfo {
             name: t.name.clone(),
             key,
@@ -265,7 +267,7 @@ impl Builder<'_, '_> {
             actions,
             size,
             is_const: t.entries.is_some(),
-            const_default_action: fixed || default.is_some_and(|d| d.action_const),
+            const_default_action: fixed || default.is_some_and(|(d, _)| d.action_const),
             const_default_params: fixed,
             support_timeout: t.support_timeout,
             direct_counter: None,
@@ -274,8 +276,9 @@ impl Builder<'_, '_> {
         };
         let node = match (&info, default) {
             // What p4c makes of statements between tables.
-            (info, Some(d)) if info.key.is_empty() && fixed && d.action_data.is_empty() => {
-                let action = self.action_index(&place, d.action_id)?;
+            (info, Some((d, action)))
+                if info.key.is_empty() && fixed && d.action_data.is_empty() =>
+            {
                 let after = next.get(action as usize).copied().unwrap_or(END);
                 Node::Call {
                     action,
@@ -294,12 +297,9 @@ impl Builder<'_, '_> {
         self.ir_tables.push(ir::Table {
             layout,
             actions: info.actions.iter().map(|(_, a)| a.0).collect(),
-            fixed_default: match default {
-                Some(d) if profile.is_none() && info.const_default_action => {
-                    Some(self.action_index(&info.name, d.action_id)?)
-                }
-                _ => None,
-            },
+            fixed_default: default
+                .filter(|_| profile.is_none() && info.const_default_action)
+                .map(|(_, action)| action),
             next,
             hit,
             miss,

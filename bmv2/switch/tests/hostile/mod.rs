@@ -1,44 +1,12 @@
 //! What must hold of hostile programs and packets: a program is refused with a
 //! reason, or its packets come to an end, soon, and are counted.
 
-// Not every test that includes this needs all of it.
-#![allow(dead_code)]
-
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use softswitch::{
-    CloneSession, LoadError, MulticastGroup, Output, Program, Replica, Switch, SwitchConfig,
-    Timestamp,
-};
+use softswitch::{LoadError, Output, Program, Switch, Timestamp};
 
-/// Most passes of one packet in these tests.
-const PASSES: u32 = 20;
-
-/// A switch that runs a program, with groups and clone sessions 0 to 3 of three
-/// replicas each.
-pub(crate) fn switch(program: Program) -> Arc<Switch> {
-    let s = Switch::new(SwitchConfig {
-        cpu_port: Some(510),
-        max_passes: PASSES,
-        ..SwitchConfig::default()
-    });
-    s.install(program);
-    let replicas: Vec<Replica> = (0..3).map(|port| Replica { instance: 1, port }).collect();
-    for id in 0..4 {
-        s.set_multicast_group(MulticastGroup {
-            id,
-            replicas: replicas.clone(),
-        });
-        s.set_clone_session(CloneSession {
-            id,
-            replicas: replicas.clone(),
-            truncate_to: 0,
-            class_of_service: 0,
-        });
-    }
-    s
-}
+use crate::copying::PASSES;
 
 /// Sends packets through a fresh switch; every one must come to an end.
 pub(crate) fn send(s: &Arc<Switch>, packets: &[(u16, &[u8])]) {

@@ -13,6 +13,9 @@ pub(super) fn join(graph: &mut Graph, most: usize) {
     let mut ways = ways(graph);
     let mut size: usize = graph.blocks.iter().map(|b| b.ops.len() + 1).sum();
     for at in 0..graph.blocks.len() {
+        if ways.get(at) == Some(&0) {
+            continue;
+        }
         // Each block follows at most once: nothing goes round for ever.
         for _ in 0..graph.blocks.len() {
             let Some(next) = next(graph, at) else { break };

@@ -313,3 +313,30 @@ fn a_test_takes_the_field_before_it() {
     };
     assert_eq!(code.ops, [Op::End, below, Op::Store8(64), Op::End]);
 }
+
+/// Each of many words is set on one of two ways: nothing makes a test needless,
+/// and finding that out has an end.
+#[test]
+fn a_long_program_is_not_looked_at_for_ever() {
+    for words in [1000, 4000u16] {
+        let mut ops = vec![Op::End];
+        for n in 0..words {
+            let next = Pc::try_from(ops.len() + 3).unwrap();
+            ops.extend([
+                unless_word_is(8 * n, 0, next),
+                word(8 * n, 1),
+                Op::Store48(65000),
+            ]);
+        }
+        ops.push(Op::End);
+        let most = 2 * ops.len();
+        let code = short(ops, &[], vec![]);
+        let tested = code.ops.iter().filter_map(|op| match op {
+            Op::IfWordIs { byte, .. } => Some(*byte),
+            _ => None,
+        });
+        let tested: std::collections::BTreeSet<u16> = tested.collect();
+        assert_eq!(tested.len(), usize::from(words));
+        assert!(code.ops.len() <= most, "{} of {most}", code.ops.len());
+    }
+}

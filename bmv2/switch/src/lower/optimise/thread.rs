@@ -1,11 +1,16 @@
 //! Leads jumps past tests whose outcome is known.
 
+use std::collections::BTreeSet;
+
 use super::blocks::{BlockId, End, Graph};
 use super::facts::{Facts, Subjects};
+use crate::ir::code::Op;
 use crate::lower::code::Program;
 
-/// Most facts that are kept at a time; larger programs stay as they are.
-const MOST_FACTS: usize = 1 << 22;
+/// Most facts that are kept at a time, and that are looked at until nothing new
+/// is found (a fraction of a second): larger programs stay as they are.
+const MOST_KEPT: usize = 1 << 22;
+const MOST_LOOKED_AT: usize = 1 << 26;
 
 /// Leads every way through the code past the tests whose outcome is known on
 /// that way; returns whether there were any.
@@ -15,10 +20,7 @@ pub(super) fn thread(source: &Program<'_>, graph: &mut Graph) -> bool {
         _ => None,
     });
     let subjects = Subjects::new(source, tests);
-    if subjects.len() * graph.blocks.len() > MOST_FACTS {
-        return false;
-    }
-    Known::find(&subjects, graph).redirect(graph)
+    Known::find(&subjects, graph).is_some_and(|known| known.redirect(graph))
 }
 
 /// What is known where.
@@ -33,8 +35,13 @@ struct Known<'s> {
 }
 
 impl<'s> Known<'s> {
-    /// Follows the code until nothing new is found.
-    fn find(subjects: &'s Subjects<'s>, graph: &Graph) -> Self {
+    /// Follows the code until nothing new is found; `None` if that takes too
+    /// long.
+    fn find(subjects: &'s Subjects<'s>, graph: &Graph) -> Option<Self> {
+        if subjects.len() * graph.blocks.len() > MOST_KEPT {
+            return None;
+        }
+        let mut left = MOST_LOOKED_AT;
         let mut known = Self {
             subjects,
             at: vec![None; graph.blocks.len()],
@@ -42,19 +49,22 @@ impl<'s> Known<'s> {
             called: vec![false; graph.tables.len()],
         };
         // Packets come to a pipeline in any state: copies, for example.
-        let mut open = vec![graph.ingress, graph.egress];
-        for &start in &[graph.ingress, graph.egress] {
+        let mut open = BTreeSet::from([graph.ingress, graph.egress]);
+        for &start in &open {
             join(&mut known.at, start, &subjects.nothing());
         }
-        while let Some(at) = open.pop() {
+        // Code leads forward, mostly: so a block comes after those before it.
+        while let Some(at) = open.pop_first() {
+            let ops = graph.blocks.get(at).map_or(0, |b| b.ops.len());
+            left = left.checked_sub(subjects.len() * (ops + 1))?;
             known.follow(graph, at, &mut open);
         }
-        known
+        Some(known)
     }
 
     /// Passes on what is known at the end of a block; blocks of which less is
     /// known than before are open again.
-    fn follow(&mut self, graph: &Graph, at: BlockId, open: &mut Vec<BlockId>) {
+    fn follow(&mut self, graph: &Graph, at: BlockId, open: &mut BTreeSet<BlockId>) {
         let (Some(block), Some(mut facts)) = (graph.blocks.get(at), self.end_of(graph, at)) else {
             return;
         };
@@ -66,8 +76,8 @@ impl<'s> Known<'s> {
         };
         match block.end {
             End::Goto(to) | End::Loop { to, .. } => lead(self, to, &facts),
-            End::Test { .. } => {
-                for (to, facts) in self.ways(graph, at) {
+            End::Test { op, taken, other } => {
+                for (to, facts) in self.ways(&facts, &op, taken, other) {
                     lead(self, to, &facts);
                 }
             }
@@ -122,20 +132,20 @@ impl<'s> Known<'s> {
     }
 
     /// The ways that lead on from a test, and what is known on them.
-    fn ways(&self, graph: &Graph, at: BlockId) -> Vec<(BlockId, Facts)> {
-        let (Some(facts), Some(block)) = (self.end_of(graph, at), graph.blocks.get(at)) else {
-            return Vec::new();
-        };
-        let End::Test { op, taken, other } = block.end else {
-            return Vec::new();
-        };
+    fn ways(
+        &self,
+        facts: &Facts,
+        op: &Op,
+        taken: BlockId,
+        other: BlockId,
+    ) -> Vec<(BlockId, Facts)> {
         let when = op.when().unwrap_or(true);
         [(taken, when), (other, !when)]
             .into_iter()
-            .filter(|(_, outcome)| self.subjects.outcome(&facts, &op) != Some(!outcome))
+            .filter(|(_, outcome)| self.subjects.outcome(facts, op) != Some(!outcome))
             .map(|(to, outcome)| {
                 let mut facts = facts.clone();
-                self.subjects.learn(&mut facts, &op, outcome);
+                self.subjects.learn(&mut facts, op, outcome);
                 (to, facts)
             })
             .collect()
@@ -172,7 +182,7 @@ impl<'s> Known<'s> {
             let end = match block.end {
                 End::Goto(to) => End::Goto(self.past(graph, to, &facts)),
                 End::Test { op, taken, other } => {
-                    let ways = self.ways(graph, at);
+                    let ways = self.ways(&facts, &op, taken, other);
                     let past = |to: BlockId| {
                         let way = ways.iter().find(|(t, _)| *t == to);
                         way.map(|(_, facts)| self.past(graph, to, facts))
