@@ -56,23 +56,35 @@ impl CounterArray {
 /// operations, and cores do not fight over the cells.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    cells: Vec<Cell<Count>>,
+    cells: Vec<Count>,
     /// Of each table.
     misses: Vec<Cell<CounterValue>>,
 }
 
-/// A cell of one array, and what is to be added to it.
-#[derive(Debug, Default, Clone, Copy)]
+/// A cell of one array, and what is to be added to it. Each number by itself:
+/// copied as one they would go through memory twice for each packet.
+#[derive(Debug, Default)]
 struct Count {
-    index: u64,
-    value: CounterValue,
+    index: Cell<u64>,
+    packets: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+impl Count {
+    /// What is to be added; nothing is from now on.
+    fn take(&self) -> CounterValue {
+        CounterValue {
+            packets: self.packets.take(),
+            bytes: self.bytes.take(),
+        }
+    }
 }
 
 impl Pending {
     /// For so many arrays and tables.
     pub(crate) fn new(arrays: usize, tables: usize) -> Self {
         Self {
-            cells: vec![Cell::default(); arrays],
+            cells: (0..arrays).map(|_| Count::default()).collect(),
             misses: vec![Cell::default(); tables],
         }
     }
@@ -91,38 +103,33 @@ impl Pending {
     /// Counts a packet in a cell of an array; out of range, nothing happens.
     #[inline(always)]
     pub(crate) fn count(&self, arrays: &[CounterArray], array: u32, index: u64, bytes: u64) {
-        let Some(cell) = self.cells.get(array as usize) else {
+        let Some(count) = self.cells.get(array as usize) else {
             return;
         };
-        let mut count = cell.get();
-        if count.index != index {
-            count = Self::turn_to(arrays, array, count, index);
+        if count.index.get() != index {
+            Self::turn_to(arrays, array, count, index);
         }
-        count.value.packets += 1;
-        count.value.bytes += bytes;
-        cell.set(count);
+        count.packets.set(count.packets.get() + 1);
+        count.bytes.set(count.bytes.get() + bytes);
     }
 
     /// Adds what a cell is to get, and begins with another.
     #[cold]
     #[inline(never)]
-    fn turn_to(arrays: &[CounterArray], array: u32, old: Count, index: u64) -> Count {
-        if let (true, Some(a)) = (old.value.packets > 0, arrays.get(array as usize)) {
-            a.add(old.index, old.value);
-        }
-        Count {
-            index,
-            value: CounterValue::default(),
+    fn turn_to(arrays: &[CounterArray], array: u32, count: &Count, index: u64) {
+        let (before, value) = (count.index.replace(index), count.take());
+        if let (true, Some(a)) = (value.packets > 0, arrays.get(array as usize)) {
+            a.add(before, value);
         }
     }
 
     /// Adds what is outstanding; `missed` gets what a table's default entry is to
     /// count.
     pub(crate) fn flush(&self, arrays: &[CounterArray], missed: impl Fn(usize, CounterValue)) {
-        for (cell, array) in self.cells.iter().zip(arrays) {
-            let count = cell.take();
-            if count.value.packets > 0 {
-                array.add(count.index, count.value);
+        for (count, array) in self.cells.iter().zip(arrays) {
+            let value = count.take();
+            if value.packets > 0 {
+                array.add(count.index.get(), value);
             }
         }
         for (table, cell) in self.misses.iter().enumerate() {
