@@ -7,9 +7,10 @@ mod deparser;
 mod image;
 mod learn;
 mod parser;
-pub(crate) mod pipeline;
+mod pipeline;
 mod simple;
 mod table;
+pub(crate) mod tuned;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,8 +11,10 @@ use crate::trace::{TraceEvent, Tracer};
 /// Most operations that jumps backwards may repeat.
 const MAX_REPEATED: usize = 1 << 20;
 
-/// Runs a pipeline from `start`.
-pub(crate) fn run<T: Tracer>(
+/// Runs a pipeline from `start`. Inlined into [`tuned`](super::tuned), which
+/// says with which instructions.
+#[inline(always)]
+pub(super) fn run<T: Tracer>(
     env: &Env<'_>,
     program: &Program,
     code: &Code,
@@ -26,24 +28,64 @@ pub(crate) fn run<T: Tracer>(
         at: start,
         ..Frame::default()
     };
-    let mut repeated = 0usize;
-    let mut before = None;
-    loop {
-        simple::run(&code.ops, env, st, &mut frame);
-        let Frame { at, acc, back, .. } = &mut frame;
-        let Some(op) = code.ops.get(*at as usize) else {
+    let mut walk = Walk {
+        env,
+        program,
+        code,
+        packet,
+        repeated: 0,
+        before: None,
+    };
+    while let Some(op) = simple::run(&code.ops, env, st, &mut frame) {
+        if let Op::Table(t) = op {
+            (frame.at, frame.back) = table::apply(env, program, code, st, *t, packet, tr);
+        } else if walk
+            .step(op, st, &mut frame.at, &mut frame.acc, tr)
+            .is_none()
+        {
             return;
-        };
-        *at += 1;
+        }
+    }
+}
+
+/// A packet's way through a pipeline.
+struct Walk<'a> {
+    env: &'a Env<'a>,
+    program: &'a Program,
+    code: &'a Code,
+    packet: &'a [u8],
+    /// Operations that jumps backwards have repeated.
+    repeated: usize,
+    /// The packet before the running action, in code that is traced.
+    before: Option<State>,
+}
+
+impl Walk<'_> {
+    /// Runs an operation that is neither simple nor a table's; `None` if it is
+    /// the last one.
+    #[inline(never)]
+    fn step<T: Tracer>(
+        &mut self,
+        op: &Op,
+        st: &mut State,
+        at: &mut Pc,
+        acc: &mut u64,
+        tr: &mut T,
+    ) -> Option<()> {
+        let Self {
+            env,
+            program,
+            code,
+            packet,
+            repeated,
+            before,
+        } = self;
         match op {
-            Op::Table(t) => {
-                (*at, *back) = table::apply(env, program, code, st, *t, packet, tr);
-            }
             Op::IfCond { when, to, cond } => {
                 let cond = code.conds.get(*cond as usize);
                 let value = cond.is_some_and(|c| c.eval(&env.view(st)));
                 if st.faulted().is_some() {
-                    return;
+                    return None;
                 }
                 if value == *when {
                     *at = *to;
@@ -53,7 +95,7 @@ pub(crate) fn run<T: Tracer>(
                 let num = code.nums.get(*num as usize);
                 *acc = num.map_or(0, |n| n.eval(&env.view(st)));
                 if st.faulted().is_some() {
-                    return;
+                    return None;
                 }
             }
             Op::Store(to) => store64(&mut st.image, *to, *acc),
@@ -66,21 +108,21 @@ pub(crate) fn run<T: Tracer>(
                     action::step(env, st, prim, packet, tr);
                 }
                 if st.faulted().is_some() {
-                    return;
+                    return None;
                 }
             }
             Op::Loop { to, length } => {
-                repeated = repeated.saturating_add(*length as usize);
-                if repeated > MAX_REPEATED {
+                *repeated = repeated.saturating_add(*length as usize);
+                if *repeated > MAX_REPEATED {
                     st.fault(DropReason::ProgramFault);
-                    return;
+                    return None;
                 }
                 *at = *to;
             }
             Op::Exit => st.exit = true,
             Op::Leave => {
                 if st.exit {
-                    return;
+                    return None;
                 }
             }
 
@@ -95,7 +137,7 @@ pub(crate) fn run<T: Tracer>(
             }),
             Op::TraceAction(action) => {
                 changes::action(env, program, st, *action, tr);
-                before = Some(st.clone());
+                *before = Some(st.clone());
             }
             Op::TraceChanges => {
                 if let Some(before) = before.take() {
@@ -103,7 +145,8 @@ pub(crate) fn run<T: Tracer>(
                 }
             }
             // `End`, or what the loop above does.
-            _ => return,
+            _ => return None,
         }
+        Some(())
     }
 }

@@ -1,7 +1,8 @@
 //! The operations that touch nothing but the packet's own state.
 //!
 //! They are most of what a packet runs. Their loop calls nothing, so that what
-//! it works with stays in registers.
+//! it works with stays in registers. It is inlined into the one around it, which
+//! calls the rest: going from one to the other costs next to nothing.
 
 use super::{Env, State};
 use crate::ir::bits::{load_word, store_bytes};
@@ -20,11 +21,16 @@ pub(super) struct Frame {
     pub(super) back: Pc,
 }
 
-/// Runs operations until one that this loop leaves to its caller.
-pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) {
-    let Some(image) = st.image.reach() else {
-        return;
-    };
+/// Runs operations up to the first that this loop leaves to its caller, and
+/// returns that one; the frame is behind it then. `None` where the code ends.
+#[inline(always)]
+pub(super) fn run<'c>(
+    ops: &'c [Op],
+    env: &Env<'_>,
+    st: &mut State,
+    frame: &mut Frame,
+) -> Option<&'c Op> {
+    let image = st.image.reach()?;
     let (valid, params) = (st.valid.as_slice(), st.params.as_slice());
     let Frame {
         at: place,
@@ -36,17 +42,29 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
         let bytes = u64::from(st.ingress_length);
         env.pending.count(env.counters, counter, index, bytes);
     };
-    let (mut at, mut acc) = (*place as usize, *sum);
+    let mut acc = *sum;
+    // Stepping through what is left costs less than an index does.
+    let mut next = ops.get(*place as usize..)?.iter();
+    macro_rules! jump {
+        ($to:expr) => {{
+            let Some(rest) = ops.get($to as usize..) else {
+                break None;
+            };
+            next = rest.iter();
+        }};
+    }
     macro_rules! branch {
         ($test:expr, $when:expr, $to:expr) => {{
             let test: bool = $test;
             if test == *$when {
-                at = *$to as usize;
+                jump!(*$to);
             }
         }};
     }
-    while let Some(op) = ops.get(at) {
-        at += 1;
+    let stop = loop {
+        let Some(op) = next.next() else {
+            break None;
+        };
         match op {
             Op::IfValid { when, to, header } => {
                 branch!(valid.get(usize::from(*header)) == Some(&true), when, to);
@@ -78,8 +96,8 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
             Op::IfAccBelowTemp { when, to, temp } => {
                 branch!(acc < temps[usize::from(*temp) % TEMPS], when, to);
             }
-            Op::Jump(to) => at = *to as usize,
-            Op::Return => at = *back as usize,
+            Op::Jump(to) => jump!(*to),
+            Op::Return => jump!(*back),
 
             Op::LoadWord(byte) => acc = load_word(image, (*byte).into()),
             Op::Load(field) => acc = field.load(image),
@@ -207,12 +225,10 @@ pub(super) fn run(ops: &[Op], env: &Env<'_>, st: &mut State, frame: &mut Frame) 
             | Op::Prim { .. }
             | Op::TraceCond { .. }
             | Op::TraceAction(_)
-            | Op::TraceChanges => {
-                at -= 1;
-                break;
-            }
+            | Op::TraceChanges => break Some(op),
         }
-    }
-    *place = Pc::try_from(at).unwrap_or(Pc::MAX);
+    };
+    *place = Pc::try_from(ops.len() - next.len()).unwrap_or(Pc::MAX);
     *sum = acc;
+    stop
 }

@@ -15,9 +15,9 @@ use crate::trace::{TraceEvent, Tracer};
 
 /// Looks a table up and puts the parameters of the action to run in place:
 /// where that action begins, and where to go on after it. Without an action
-/// both are the same. Inlined where it is called, once: saving registers around
-/// a call would cost a tenth of it.
-#[inline(always)]
+/// both are the same. Not inlined: it would take registers from the loop that
+/// calls it.
+#[inline(never)]
 pub(super) fn apply<T: Tracer>(
     env: &Env<'_>,
     program: &Program,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Work;
-use crate::exec::{Env, State, deparse, learn, parse, pipeline};
+use crate::exec::{Env, State, deparse, learn, parse, tuned};
 use crate::switch::{Digest, DropReason, Output, Pipeline};
 use crate::trace::{TraceEvent, Tracer};
 
@@ -140,7 +140,7 @@ impl Run<'_, '_, '_> {
             st.set_optional(standard.checksum_error, u64::from(st.checksum_error));
             if st.faulted().is_none() {
                 let code = env.ir.code_for(T::ON);
-                pipeline::run(
+                tuned::run(
                     env,
                     &self.pipeline.program,
                     code,
@@ -242,7 +242,7 @@ impl Run<'_, '_, '_> {
         });
         st.requests = crate::exec::Requests::default();
         let code = env.ir.code_for(T::ON);
-        pipeline::run(
+        tuned::run(
             env,
             &self.pipeline.program,
             code,
