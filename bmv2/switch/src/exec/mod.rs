@@ -8,6 +8,7 @@ mod image;
 mod learn;
 mod parser;
 mod pipeline;
+mod recent;
 mod simple;
 mod table;
 pub(crate) mod tuned;
@@ -29,12 +30,15 @@ use crate::trace::Tracer;
 use image::Image;
 
 pub(crate) use learn::learn;
+pub(crate) use recent::Recent;
 
 /// What a packet runs against.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub(crate) ir: &'a Ir,
     pub(crate) tables: &'a Tables,
+    /// What came of the last keys.
+    pub(crate) recent: &'a Recent,
     pub(crate) registers: &'a Registers,
     pub(crate) counters: &'a [CounterArray],
     /// What the burst has counted so far.

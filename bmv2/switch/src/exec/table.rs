@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::changes::hex;
-use super::{Env, State, calc};
+use super::{Env, State, calc, recent};
 use crate::ir::DirectMeter;
 use crate::ir::code::{Applied, Called, Code, Key, Pc};
 use crate::ir::expr::write_field;
@@ -31,12 +31,18 @@ pub(super) fn apply<T: Tracer>(
     let (Some(t), Some(applied)) = (env.tables.tables.get(index), code.tables.get(index)) else {
         return (0, 0);
     };
+    // A short key, to remember what comes of it.
+    let mut short = None;
     let found = match &applied.key {
         Key::One(word) => {
             let Some(image) = st.image.reach() else {
                 return (0, 0);
             };
             let word = word.load(image, &st.valid);
+            if let Some(next) = remember::<T>(env, st, index, [word, 0]) {
+                return next;
+            }
+            short = Some([word, 0]);
             find::<T, 1>(t, st, [word])
         }
         Key::Two(words) => {
@@ -45,6 +51,10 @@ pub(super) fn apply<T: Tracer>(
             };
             let [first, second] = &**words;
             let key = [first.load(image, &st.valid), second.load(image, &st.valid)];
+            if let Some(next) = remember::<T>(env, st, index, key) {
+                return next;
+            }
+            short = Some(key);
             find::<T, 2>(t, st, key)
         }
         key => find_other(env, t, index, st, key).map(|slot| t.entry(slot)),
@@ -63,6 +73,11 @@ pub(super) fn apply<T: Tracer>(
                 && let Some(params) = t.params(found.record, c.words as usize)
             {
                 st.set_params(params);
+                if let Some(key) = short
+                    && !t.is_noted()
+                {
+                    env.recent.keep(index, key, c, params);
+                }
             }
             called
         } else {
@@ -87,6 +102,25 @@ pub(super) fn apply<T: Tracer>(
         Some(called) => (called.start, called.miss),
         None => (applied.otherwise, applied.otherwise),
     }
+}
+
+/// Puts the parameters in place that the table's last key led to, if this is
+/// the same: where the action begins and where to go on.
+#[inline(always)]
+fn remember<T: Tracer>(
+    env: &Env<'_>,
+    st: &mut State,
+    index: usize,
+    key: [u64; recent::WORDS],
+) -> Option<(Pc, Pc)> {
+    if T::ON {
+        return None;
+    }
+    let call = env.recent.call(index, key)?;
+    for (to, word) in st.params.iter_mut().zip(call.params) {
+        *to = word;
+    }
+    Some((call.start, call.hit))
 }
 
 /// The entry that a short key matches.

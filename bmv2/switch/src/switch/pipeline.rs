@@ -101,6 +101,7 @@ impl Writer<'_> {
     /// Changes tables while packets wait: keep it short.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut Tables) -> R) -> R {
         let mut tables = self.pipeline.tables.write();
+        tables.note_change();
         let result = change(&mut tables);
         // To those that wait: taking the lock again at once would starve them
         // for as long as the lock allows, half a millisecond.

@@ -37,6 +37,8 @@ pub(crate) struct Tables {
     pub(crate) profiles: Vec<Profile>,
     /// Members of the parser's value sets.
     pub(crate) vsets: Vec<Vec<value_set::Member>>,
+    /// See [`Tables::changes`].
+    changes: u64,
 }
 
 /// The name of a table for messages.
@@ -57,6 +59,7 @@ impl Tables {
                 .map(|p| Profile::new(&p.name, p.size))
                 .collect(),
             vsets: vec![Vec::new(); program.value_sets.len()],
+            changes: 0,
         };
         for (table, call) in &program.defaults {
             let stored = t.resolve(program, *table, &EntryAction::Call(call.clone()));
@@ -75,6 +78,17 @@ impl Tables {
             let _ = t.insert_initial(program, *table, entry);
         }
         t
+    }
+
+    /// How often they were changed while packets waited. Between two of these
+    /// entries may have been added, but none has gone or does anything else.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Notes that they may be changed in any way.
+    pub(crate) fn note_change(&mut self) {
+        self.changes += 1;
     }
 
     /// A table whose index should be built anew, if there is one.

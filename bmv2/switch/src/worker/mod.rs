@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLockReadGuard;
 
 use crate::counters::Pending;
-use crate::exec::{Env, State};
+use crate::exec::{Env, Recent, State};
 use crate::replication::Replication;
 use crate::switch::{Digest, DropReason, MAX_PACKET, Output, Pipeline, Switch, Timestamp, Totals};
 use crate::tables::Tables;
@@ -63,6 +63,7 @@ pub struct Worker {
     spare: Vec<State>,
     local: Local,
     pending: Pending,
+    recent: Recent,
     held: Held,
     digests: Vec<Digest>,
 }
@@ -81,6 +82,7 @@ impl Worker {
             spare: Vec::new(),
             local: Local::default(),
             pending: Pending::default(),
+            recent: Recent::default(),
             held: Held::default(),
             digests: Vec::new(),
         }
@@ -97,6 +99,7 @@ impl Worker {
                 let seed = self.switch.config.seed;
                 self.state = State::new(&p.program.ir, seed);
                 self.pending = Pending::new(p.counters.len(), p.program.tables.len());
+                self.recent = Recent::new(p.program.tables.len());
             }
         }
         let replication = self.switch.replication_generation.load(Ordering::Acquire);
@@ -121,12 +124,17 @@ impl Worker {
             spare,
             local,
             pending,
+            recent,
             held,
             digests,
             ..
         } = self;
+        let tables = pipeline.as_ref().map(|p| p.tables.read());
+        if let Some(tables) = &tables {
+            recent.refresh(tables);
+        }
         Burst {
-            tables: pipeline.as_ref().map(|p| p.tables.read()),
+            tables,
             pipeline: pipeline.as_deref(),
             work: Work {
                 switch,
@@ -136,6 +144,7 @@ impl Worker {
                 spare,
                 local,
                 pending,
+                recent,
                 held,
                 digests,
             },
@@ -183,6 +192,7 @@ struct Work<'w> {
     spare: &'w mut Vec<State>,
     local: &'w mut Local,
     pending: &'w Pending,
+    recent: &'w Recent,
     held: &'w mut Held,
     /// Digests of the burst: whoever gets one finds its packet counted.
     digests: &'w mut Vec<Digest>,
@@ -246,6 +256,7 @@ impl Burst<'_> {
         let env = Env {
             ir: &p.program.ir,
             tables,
+            recent: self.work.recent,
             registers: &p.registers,
             counters: &p.counters,
             pending: self.work.pending,

@@ -17,6 +17,7 @@ mod lookup;
 mod meters;
 mod primitives;
 mod queues;
+mod recent;
 mod small;
 mod tables;
 mod undo;
