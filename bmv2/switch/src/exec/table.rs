@@ -39,7 +39,7 @@ pub(super) fn apply<T: Tracer>(
                 return (0, 0);
             };
             let word = word.load(image, &st.valid);
-            if let Some(next) = remember::<T>(env, st, index, [word, 0]) {
+            if let Some(next) = recall::<T>(env, st, index, [word, 0]) {
                 return next;
             }
             short = Some([word, 0]);
@@ -51,7 +51,7 @@ pub(super) fn apply<T: Tracer>(
             };
             let [first, second] = &**words;
             let key = [first.load(image, &st.valid), second.load(image, &st.valid)];
-            if let Some(next) = remember::<T>(env, st, index, key) {
+            if let Some(next) = recall::<T>(env, st, index, key) {
                 return next;
             }
             short = Some(key);
@@ -107,7 +107,7 @@ pub(super) fn apply<T: Tracer>(
 /// Puts the parameters in place that the table's last key led to, if this is
 /// the same: where the action begins and where to go on.
 #[inline(always)]
-fn remember<T: Tracer>(
+fn recall<T: Tracer>(
     env: &Env<'_>,
     st: &mut State,
     index: usize,

@@ -2,7 +2,7 @@
 //!
 //! To load a field is to load a word, swap its bytes and shift twice. MOVBE
 //! loads and swaps in one; BMI2 shifts by any register and leaves the flags
-//! alone. That is a tenth of a packet's time.
+//! alone. The loop over operations gets 7 % shorter.
 
 #![allow(
     unsafe_code,
