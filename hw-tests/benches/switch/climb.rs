@@ -1,4 +1,4 @@
-//! Ever higher rates, until too many packets are lost.
+//! Ever higher rates, until too many packets are lost, and then no rate at all.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,8 @@ impl Step {
     }
 }
 
-/// Offers ever more packets until too many are lost, or no more can be made.
+/// Offers ever more packets until too many are lost, or no more can be made; in
+/// the end as many as can be made.
 pub fn climb(mut offer: impl FnMut(f64) -> Result<Step>) -> Result<Value> {
     let mut steps = Vec::new();
     let mut rate = FIRST_RATE;
@@ -86,6 +87,7 @@ pub fn climb(mut offer: impl FnMut(f64) -> Result<Step>) -> Result<Value> {
     let most = steps
         .iter()
         .max_by(|a, b| a.received_rate().total_cmp(&b.received_rate()));
+    let overload = offer(f64::INFINITY)?;
     Ok(json!({
         // Absent on a machine so busy that every rate loses packets.
         "lossless_pps": best.map(|step| step.received_rate().round()),
@@ -93,12 +95,15 @@ pub fn climb(mut offer: impl FnMut(f64) -> Result<Step>) -> Result<Value> {
         "first_cpu_us_per_packet": steps.first().map(Step::cpu_per_packet),
         "max_received_pps": most.map(|step| step.received_rate().round()),
         "max_received_cpu_us_per_packet": most.map(Step::cpu_per_packet),
+        "overload_sent_pps": overload.sent_rate().round(),
+        "overload_pps": overload.received_rate().round(),
+        "overload_cpu_us_per_packet": overload.cpu_per_packet(),
         "steps": steps.iter().map(Step::json).collect::<Vec<_>>(),
     }))
 }
 
 /// Sends for the time of a step, paced: never more than a burst ahead of the
-/// rate. `send` sends a burst, and says how many packets of it were taken.
+/// rate, which may be infinite. `send` sends a burst, and says how many packets of it were taken.
 pub fn pace(
     burst: usize,
     rate: f64,

@@ -19,6 +19,7 @@ mod files;
 mod inserts;
 mod links;
 mod lookups;
+mod many;
 mod memory;
 mod pause;
 mod raw;

@@ -9,7 +9,7 @@ use hw_tests::scene::{self, LD, SERVERS, Session, UPLINK};
 use serde_json::{Map, Value, json};
 use softswitch::Output;
 
-use crate::traffic;
+use crate::{many, traffic};
 
 /// Packets of one burst, as the port loop has them.
 const BURST: usize = 64;
@@ -44,6 +44,18 @@ pub fn measure() -> Result<Value> {
         }
         all.insert(name.into(), Value::Object(by_length));
     }
+    switch.controller.insert(&many::entries())?;
+    let mut by_length = Map::new();
+    for length in traffic::LENGTHS {
+        let (frames, expected): (Vec<_>, Vec<_>) = many::frames(length)?.into_iter().unzip();
+        for (frame, out) in frames.iter().zip(expected) {
+            let sent = switch.pass(UPLINK, frame);
+            ensure!(sent == [(SERVERS, out)], "the switch forwards wrongly");
+        }
+        let ns = time(&mut switch, &frames, UPLINK, SERVERS)?;
+        by_length.insert(length.to_string(), json!((ns * 10.0).round() / 10.0));
+    }
+    all.insert("fast_forward_many".into(), Value::Object(by_length));
     Ok(Value::Object(all))
 }
 

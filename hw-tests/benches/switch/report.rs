@@ -34,7 +34,7 @@ enum Better {
     Less,
 }
 
-const LINKS: [Measure; 5] = [
+const LINKS: [Measure; 7] = [
     Measure {
         key: "lossless_pps",
         shown: "packets/s without loss",
@@ -56,6 +56,18 @@ const LINKS: [Measure; 5] = [
     Measure {
         key: "lossless_cpu_us_per_packet",
         shown: "CPU us a packet without loss",
+        digits: 2,
+        better: Better::Less,
+    },
+    Measure {
+        key: "overload_pps",
+        shown: "packets/s when overloaded",
+        digits: 0,
+        better: Better::More,
+    },
+    Measure {
+        key: "overload_cpu_us_per_packet",
+        shown: "CPU us a packet when overloaded",
         digits: 2,
         better: Better::Less,
     },
@@ -128,7 +140,7 @@ fn conditions() -> Value {
         "load_average_after": file("/proc/loadavg").split_whitespace().next(),
         "links": "veth, both ends in one network namespace, checksum offload off",
         "files": "pcap, read from a pipe and written to a file in memory",
-        "generator": "bursts of 32, paced, on the same machine; sendmmsg to links",
+        "generator": "bursts of 32, paced but for overload, on the same machine; sendmmsg to links",
         "sessions": traffic::SESSIONS,
     })
 }
@@ -199,7 +211,12 @@ pub fn print(result: &Value) {
         );
     }
     println!();
-    for kind in ["fast_forward", "fast_reply", "steer_to_ld"] {
+    for kind in [
+        "fast_forward",
+        "fast_forward_many",
+        "fast_reply",
+        "steer_to_ld",
+    ] {
         for length in traffic::LENGTHS {
             let ns = number(&format!("/memory_ns_per_packet/{kind}/{length}"));
             println!(

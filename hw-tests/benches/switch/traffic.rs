@@ -28,7 +28,7 @@ pub fn session(number: u16) -> Session {
 }
 
 /// Bytes of Ethernet header.
-const ETHERNET: usize = 14;
+pub const ETHERNET: usize = 14;
 
 /// Gives a switch the scene and all sessions.
 pub fn install(controller: &Controller) -> Result<()> {
