@@ -208,6 +208,7 @@ pub(super) const KNOWN: &[Known] = &[
             // Where several things are read, another may be refused by us.
             concerned
                 && (seen.differing("OK", &["INTERNAL", "NOT_FOUND"])
+                    || seen.differing("ALREADY_EXISTS", &["UNKNOWN"])
                     || seen.differing("INVALID_ARGUMENT", &["INTERNAL"]))
         },
     },

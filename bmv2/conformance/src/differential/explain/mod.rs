@@ -399,6 +399,12 @@ mod tests {
         assert_eq!(judge(1, "OK", "INTERNAL"), Some("masked-exact-key"));
         let refused = "INVALID_ARGUMENT";
         assert_eq!(judge(1, refused, "INTERNAL"), Some("masked-exact-key"));
+        let there = "UNKNOWN [ALREADY_EXISTS]";
+        assert_eq!(
+            judge(1, there, "UNKNOWN [UNKNOWN]"),
+            Some("masked-exact-key")
+        );
+        assert_eq!(judge(2, there, "UNKNOWN [UNKNOWN]"), None);
         assert_eq!(judge(2, refused, "INTERNAL"), None);
         assert_eq!(judge(2, "OK", "INTERNAL"), None);
         assert_eq!(judge(2, "OK", "UNKNOWN"), Some("key-without-width"));
