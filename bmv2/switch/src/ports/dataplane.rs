@@ -19,7 +19,8 @@ use super::files::{self, Input};
 use super::monitor::{Mailbox, Monitor, Watched};
 use super::opening::{Ends, Opening, PortBooks};
 use super::sys::Wake;
-use super::worker::{Order, TxPorts, WorkerLoop};
+use super::turn::Order;
+use super::worker::{TxPorts, WorkerLoop};
 use crate::{DropReason, Switch};
 
 /// Packets from the control side that may wait for a worker.
@@ -279,8 +280,7 @@ impl DataPlane {
                 rx: ends.rx,
                 tx: TxPorts::new(ends.tx),
                 takes_injected: number == 0,
-                order: (self.wakes.len() > 1 && !config.unordered)
-                    .then(|| Order::new(Arc::clone(&self.switch))),
+                order: (self.wakes.len() > 1 && !config.unordered).then(Order::default),
                 spins: config.spins,
             };
             let thread = std::thread::Builder::new()

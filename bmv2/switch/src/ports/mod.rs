@@ -22,6 +22,7 @@ mod pcap;
 mod port;
 mod sys;
 mod tap;
+mod turn;
 mod vlan;
 mod worker;
 mod xdp;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use super::batch::TxBatch;
@@ -13,7 +12,8 @@ use super::dataplane::Shared;
 use super::monitor::{Mailbox, NewEnds};
 use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
-use crate::{Burst, Output, Switch, Worker};
+use super::turn::{self, Order};
+use crate::{Burst, Output, Worker};
 
 /// Packets taken from one port before the next one has its turn.
 const BURST: usize = 64;
@@ -90,34 +90,6 @@ impl TxPorts {
             queue.send(batch);
             batch.clear();
         }
-    }
-}
-
-/// Whether the running program needs its packets one after the other.
-#[derive(Debug)]
-pub(super) struct Order {
-    switch: Arc<Switch>,
-    generation: Option<u64>,
-    matters: bool,
-}
-
-impl Order {
-    pub(super) fn new(switch: Arc<Switch>) -> Self {
-        Self {
-            switch,
-            generation: None,
-            matters: false,
-        }
-    }
-
-    fn matters(&mut self) -> bool {
-        let generation = self.switch.generation.load(Ordering::Acquire);
-        if self.generation != Some(generation) {
-            self.generation = Some(generation);
-            let program = self.switch.program();
-            self.matters = program.is_some_and(|program| program.is_stateful());
-        }
-        self.matters
     }
 }
 
@@ -296,20 +268,20 @@ fn run_burst(
     feed: impl FnOnce(&mut Underway<'_>) -> usize,
 ) -> usize {
     let _gate = shared.gate.read();
-    let _turn = turn(order, shared);
-    let burst = worker.burst(shared.clock.now());
-    let mut underway = Underway { burst, tx, shared };
-    let packets = feed(&mut underway);
-    let Underway { burst, tx, .. } = underway;
-    burst.finish(&mut |output| deliver(tx, shared, &output));
-    tx.notify(shared);
-    packets
-}
-
-/// Waits until no other worker has a burst under way, if that matters.
-fn turn<'s>(order: &mut Option<Order>, shared: &'s Shared) -> Option<MutexGuard<'s, ()>> {
-    let matters = order.as_mut().is_some_and(Order::matters);
-    matters.then(|| shared.in_order.lock())
+    turn::burst(
+        worker,
+        shared.clock,
+        order.as_mut(),
+        &shared.in_order,
+        |burst| {
+            let mut underway = Underway { burst, tx, shared };
+            let packets = feed(&mut underway);
+            let Underway { burst, tx, .. } = underway;
+            burst.finish(&mut |output| deliver(tx, shared, &output));
+            tx.notify(shared);
+            packets
+        },
+    )
 }
 
 fn deliver(tx: &mut TxPorts, shared: &Shared, output: &Output<'_>) {

@@ -232,6 +232,11 @@ impl Burst<'_> {
         self.run(port, packet, out, &mut Silent);
     }
 
+    /// Whether the program has registers or meters.
+    pub(crate) fn is_stateful(&self) -> bool {
+        self.pipeline.is_some_and(|p| p.program.is_stateful())
+    }
+
     /// Ends the burst: what waits in priority queues leaves. Without this it
     /// would be lost.
     pub fn finish(self, out: &mut impl FnMut(Output<'_>)) {
