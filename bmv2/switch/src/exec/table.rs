@@ -73,7 +73,9 @@ pub(super) fn apply<T: Tracer>(
                 && let Some(params) = t.params(found.record, c.words as usize)
             {
                 st.set_params(params);
+                // A trace's calls lead into its own code.
                 if let Some(key) = short
+                    && !T::ON
                     && !t.is_noted()
                 {
                     env.recent.keep(index, key, c, params);

@@ -101,6 +101,27 @@ fn a_better_entry_is_found_at_once() {
 }
 
 #[test]
+fn a_trace_leaves_nothing_behind() {
+    let s = switch();
+    let mut w = s.worker();
+    let id = table(&s.program().unwrap(), "exact_ab");
+    let t = One { switch: &s, id };
+    t.insert(t.entry(vec![exact(1), exact(2)], 0, 11));
+    let question = Ask { a: 1, b: 2, c: 0 };
+    for order in ["tpp", "ptp", "tttp"] {
+        for step in order.chars() {
+            let answer = match step {
+                't' => question.traced(&mut w, 1),
+                _ => question.answer(&mut w, 1),
+            };
+            assert_eq!(answer, 11, "{step} of {order}");
+        }
+        // The next order begins with a key that was not asked before it.
+        assert_eq!(Ask { a: 9, b: 9, c: 0 }.answer(&mut w, 1), 0);
+    }
+}
+
+#[test]
 fn a_new_pipeline_knows_nothing_of_the_one_before() {
     let s = switch();
     let mut w = s.worker();

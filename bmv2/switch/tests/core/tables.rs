@@ -37,10 +37,28 @@ impl Ask {
     /// The id that a table answers; 0 on a miss.
     pub(crate) fn answer(self, w: &mut softswitch::Worker, which: u8) -> u32 {
         match run(w, 3, &self.packet(which), 0).as_slice() {
-            [Out::Sent(3, p)] => u32::from_be_bytes(p[23..27].try_into().unwrap()),
+            [Out::Sent(3, p)] => id_in(p),
             other => panic!("{other:?}"),
         }
     }
+
+    /// What it answers a packet that is traced.
+    pub(crate) fn traced(self, w: &mut softswitch::Worker, which: u8) -> u32 {
+        let mut answers = Vec::new();
+        w.trace(3, &self.packet(which), Timestamp::default(), &mut |out| {
+            if let softswitch::Output::Transmit { bytes, .. } = out {
+                answers.push(id_in(bytes));
+            }
+        });
+        match answers[..] {
+            [answer] => answer,
+            _ => panic!("{answers:?}"),
+        }
+    }
+}
+
+fn id_in(packet: &[u8]) -> u32 {
+    u32::from_be_bytes(packet[23..27].try_into().unwrap())
 }
 
 #[test]
