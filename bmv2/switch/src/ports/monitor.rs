@@ -38,11 +38,20 @@ pub(super) enum NewEnds {
     Further(RxEnd),
 }
 
-/// New ends of ports that wait for a worker.
+/// New ends of ports that wait for a worker, and its old ones.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox {
     full: AtomicBool,
     ends: Mutex<Vec<NewEnds>>,
+    used: Mutex<Vec<UsedEnds>>,
+}
+
+/// Ends that a worker has done with. To close a socket can take tens of
+/// milliseconds, which are not the worker's to lose.
+#[derive(Debug)]
+pub(super) struct UsedEnds {
+    pub(super) _rx: Vec<RxEnd>,
+    pub(super) _tx: Option<TxEnd>,
 }
 
 impl Mailbox {
@@ -59,6 +68,16 @@ impl Mailbox {
         let mut ends = self.ends.lock();
         self.full.store(false, Ordering::Release);
         std::mem::take(&mut *ends)
+    }
+
+    /// Has the watching thread close ends.
+    pub(super) fn give_back(&self, used: UsedEnds) {
+        self.used.lock().push(used);
+    }
+
+    fn close_used(&self) {
+        let used = std::mem::take(&mut *self.used.lock());
+        drop(used);
     }
 }
 
@@ -149,6 +168,9 @@ impl Monitor {
                 }
             }
             self.scan();
+            for (_, mailbox) in &self.workers {
+                mailbox.close_used();
+            }
         }
     }
 
@@ -289,6 +311,10 @@ impl Watched {
                 return false;
             }
         };
+        if let Err(error) = self.hand_over(&new) {
+            tracing::debug!(%error, "the interface cannot be received from yet");
+            return false;
+        }
         let old: Vec<_> = std::mem::replace(&mut *self.sockets.lock(), new);
         for socket in old {
             if let Err(error) = socket.count_losses(&self.counters) {
@@ -306,7 +332,17 @@ impl Watched {
         true
     }
 
-    /// Opens the interface for so many workers.
+    /// Has new sockets receive in place of the ones so far: first those stop, so
+    /// that no packet comes to both.
+    fn hand_over(&self, new: &[PortSocket]) -> std::io::Result<()> {
+        for socket in &*self.sockets.lock() {
+            socket.stop()?;
+        }
+        new.iter().try_for_each(PortSocket::start)
+    }
+
+    /// Opens the interface for so many workers. Nothing is received before the
+    /// sockets have been started.
     pub(super) fn open(&self, ring_frames: usize, workers: usize) -> Result<Opened, PortError> {
         let (port, interface, counters) = (self.port, &self.interface, &self.counters);
         match self.access {

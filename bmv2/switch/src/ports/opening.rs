@@ -43,6 +43,23 @@ pub(super) enum PortSocket {
 }
 
 impl PortSocket {
+    /// Lets packets in. Of the sockets that a port's workers share, none gets a
+    /// packet before this.
+    pub(super) fn start(&self) -> io::Result<()> {
+        match self {
+            Self::Packet(socket) => sys::open_gate(socket.as_fd()),
+            Self::Tap(_) | Self::Xdp(_) => Ok(()),
+        }
+    }
+
+    /// Lets no further packet in, so that another socket can go on in its place.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        match self {
+            Self::Packet(socket) => sys::close_gate(socket.as_fd()),
+            Self::Tap(_) | Self::Xdp(_) => Ok(()),
+        }
+    }
+
     /// Counts what the kernel lost since the last call.
     pub(super) fn count_losses(&self, counters: &PortCounters) -> io::Result<()> {
         match self {
@@ -138,6 +155,14 @@ impl Opening<'_> {
             opened: None,
         };
         let (sockets, link, ends) = watched.open(self.config.ring_frames, self.workers.len())?;
+        for socket in &sockets {
+            socket.start().map_err(|source| PortError::Io {
+                port,
+                interface: watched.interface.clone(),
+                action: "detach a filter",
+                source,
+            })?;
+        }
         *books.sockets.lock() = sockets;
         watched.opened = link;
         self.watched.push(watched);

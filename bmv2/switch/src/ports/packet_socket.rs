@@ -30,12 +30,12 @@ pub(super) struct PacketRx {
     ring: RxRing,
     fd: Arc<OwnedFd>,
     counters: Arc<PortCounters>,
-    /// Whether [`Self::start`] has something to do.
-    gated: bool,
 }
 
 /// Opens an interface for several workers, one pair of ends for each.
 /// `ring_frames` is the number of packets the kernel can hold for a worker.
+/// No packet comes in before the gates of all sockets have been opened
+/// ([`sys::open_gate`]): from then on each comes to one of them.
 pub(super) fn open(
     port: u16,
     interface: &str,
@@ -53,9 +53,6 @@ pub(super) fn open(
         link.get_or_insert(found);
         ends.push((rx, tx));
     }
-    for (rx, _) in &ends {
-        rx.start()?;
-    }
     Ok(Opened { ends, link })
 }
 
@@ -69,7 +66,7 @@ pub(super) struct Opened {
 
 /// Opens an interface for one worker. `fanout` is `None` for a single worker,
 /// a new group for the first of several, and for the others what the first one
-/// returned. With a group no packet comes in before [`PacketRx::start`].
+/// returned.
 fn open_one(
     port: u16,
     interface: &str,
@@ -107,9 +104,7 @@ fn open_one(
     let layout = RingLayout::new(ring_frames, packet_bytes);
     let headroom = vlan::TAG_LEN as u32;
     let ring = RxRing::map(fd.as_fd(), layout, headroom).map_err(failed("map a receive ring"))?;
-    if fanout.is_some() {
-        sys::close_gate(fd.as_fd()).map_err(failed("attach a filter"))?;
-    }
+    sys::close_gate(fd.as_fd()).map_err(failed("attach a filter"))?;
     sys::bind(fd.as_fd(), link.index, sys::ALL_PROTOCOLS)
         .map_err(failed("bind to the interface"))?;
     sys::set_promiscuous(fd.as_fd(), link.index).map_err(failed("switch to promiscuous mode"))?;
@@ -131,7 +126,6 @@ fn open_one(
             ring,
             fd,
             counters: Arc::clone(counters),
-            gated: fanout.is_some(),
         },
         tx,
         fanout,
@@ -140,20 +134,6 @@ fn open_one(
 }
 
 impl PacketRx {
-    /// Lets packets in, once all sockets of the port are in its group: from
-    /// then on each packet comes to one of them.
-    pub(super) fn start(&self) -> Result<(), PortError> {
-        if !self.gated {
-            return Ok(());
-        }
-        sys::open_gate(self.fd.as_fd()).map_err(|source| PortError::Io {
-            port: self.port,
-            interface: self.interface.clone(),
-            action: "detach a filter",
-            source,
-        })
-    }
-
     /// Gives up to `max` received packets to `sink`; returns how many.
     pub(super) fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
         let (mut packets, mut bytes) = (0usize, 0u64);
@@ -192,15 +172,6 @@ impl PacketRx {
             self.counters.received(packets as u64, bytes);
         }
         packets
-    }
-
-    /// Gives the socket up: what is still in its ring is lost.
-    pub(super) fn abandon(mut self) {
-        let mut lost = 0;
-        while let Some(frame) = self.ring.take() {
-            lost += u64::from(!frame.meta().outgoing);
-        }
-        self.counters.missed(lost);
     }
 
     pub(super) fn is_ready(&self) -> bool {

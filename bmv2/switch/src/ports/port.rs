@@ -26,15 +26,6 @@ pub(super) enum RxQueue {
 }
 
 impl RxQueue {
-    /// Gives the queue up: what is still in it is lost, and counted.
-    pub(super) fn abandon(self) {
-        match self {
-            Self::Packet(rx) => rx.abandon(),
-            Self::Xdp(rx) => rx.abandon(),
-            Self::Tap(_) | Self::Channel(..) => {}
-        }
-    }
-
     fn receive(&mut self, max: usize, mut sink: impl FnMut(&[u8])) -> usize {
         match self {
             Self::Packet(rx) => rx.receive(max, sink),

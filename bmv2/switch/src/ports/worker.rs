@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::batch::TxBatch;
 use super::dataplane::Shared;
-use super::monitor::{Mailbox, NewEnds};
+use super::monitor::{Mailbox, NewEnds, UsedEnds};
 use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
 use super::turn::{self, Order};
@@ -52,12 +52,11 @@ impl TxPorts {
         }
     }
 
-    fn replace(&mut self, port: u16, new: TxEnd) {
-        if let Some(Some(position)) = self.by_port.get(usize::from(port))
-            && let Some((end, _)) = self.queues.get_mut(usize::from(*position))
-        {
-            *end = new;
-        }
+    /// Puts a new end in place; returns the one before.
+    fn replace(&mut self, port: u16, new: TxEnd) -> Option<TxEnd> {
+        let position = (*self.by_port.get(usize::from(port))?)?;
+        let (end, _) = self.queues.get_mut(usize::from(position))?;
+        Some(std::mem::replace(end, new))
     }
 
     /// False if there is no such port.
@@ -162,15 +161,27 @@ impl WorkerLoop {
         for new in self.mailbox.take() {
             match new {
                 NewEnds::Instead { port, rx, tx } => {
-                    for end in self.rx.extract_if(.., |end| end.port == port) {
-                        end.queue.abandon();
+                    let mut old: Vec<_> = self.rx.extract_if(.., |end| end.port == port).collect();
+                    // What they have left comes before what the new ones have.
+                    for end in &mut old {
+                        while self.receive(end) >= BURST {}
                     }
+                    self.tx.flush();
                     self.rx.extend(rx);
-                    self.tx.replace(port, tx);
+                    self.mailbox.give_back(UsedEnds {
+                        _rx: old,
+                        _tx: self.tx.replace(port, tx),
+                    });
                 }
                 NewEnds::Further(rx) => self.rx.push(rx),
             }
         }
+    }
+
+    /// One burst from a port; returns the number of packets.
+    fn receive(&mut self, end: &mut RxEnd) -> usize {
+        let port = end.port;
+        self.burst(|underway| end.receive(BURST, |packet| underway.process(port, packet)))
     }
 
     /// One burst of what the control side injects.

@@ -410,12 +410,6 @@ impl XdpRx {
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-
-    /// Gives the queue up: what is still in its ring is lost.
-    pub(super) fn abandon(mut self) {
-        let lost = self.queue.receive(usize::MAX, |_| {});
-        self.counters.missed(lost as u64);
-    }
 }
 
 #[cfg(test)]

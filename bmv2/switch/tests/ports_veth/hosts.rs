@@ -119,6 +119,58 @@ fn settled(plane: &DataPlane) -> DataPlaneSnapshot {
     }
 }
 
+/// Numbered datagrams from host 1 to host 2, some 20,000 a second.
+pub(crate) struct Stream {
+    stop: Arc<AtomicBool>,
+    sender: std::thread::JoinHandle<u32>,
+    receiver: std::thread::JoinHandle<Vec<u32>>,
+}
+
+impl Stream {
+    pub(crate) fn start(namespaces: &Namespaces) -> Self {
+        let to = within(namespaces.host(2), || {
+            UdpSocket::bind(("10.70.0.2", 0)).unwrap()
+        });
+        let from = within(namespaces.host(1), || UdpSocket::bind("0.0.0.0:0").unwrap());
+        from.connect(to.local_addr().unwrap()).unwrap();
+        to.set_read_timeout(Some(Duration::from_millis(300)))
+            .unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let sender = std::thread::spawn(move || {
+            let mut number = 0_u32;
+            while !stopped.load(Ordering::Relaxed) {
+                for _ in 0..8 {
+                    from.send(&number.to_be_bytes()).unwrap();
+                    number += 1;
+                }
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            number
+        });
+        let receiver = std::thread::spawn(move || {
+            let (mut numbers, mut buffer) = (Vec::new(), [0; 4]);
+            while let Ok(length) = to.recv(&mut buffer) {
+                assert_eq!(length, 4);
+                numbers.push(u32::from_be_bytes(buffer));
+            }
+            numbers
+        });
+        Self {
+            stop,
+            sender,
+            receiver,
+        }
+    }
+
+    /// How many were sent, and those that arrived.
+    pub(crate) fn stop(self) -> (u32, Vec<u32>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        (sent, self.receiver.join().unwrap())
+    }
+}
+
 /// A wire end in a host's namespace: frames go out of `h0` as they are given,
 /// and come in as they are.
 pub(crate) struct Tap {
