@@ -143,7 +143,7 @@ fn carry_over(
         }
         Ok(())
     };
-    let mut take = |entity: Entity| {
+    let take = |entity: Entity| {
         if is_initial(old, &entity) {
             return Ok(());
         }
@@ -153,8 +153,24 @@ fn carry_over(
         }
         Ok(())
     };
-    read::answer(old, now, &query, &mut take)?;
+    read::answer(now, &query, &mut CarriedOver { old, take })?;
     flush(&mut updates)
+}
+
+/// What the old target has, which nobody changes meanwhile.
+struct CarriedOver<'t, F> {
+    old: &'t Target,
+    take: F,
+}
+
+impl<F: FnMut(Entity) -> Outcome<()>> read::Answers for CarriedOver<'_, F> {
+    fn next_piece(&mut self) -> Outcome<Target> {
+        Ok(self.old.clone())
+    }
+
+    fn entity(&mut self, entity: Entity) -> Outcome<()> {
+        (self.take)(entity)
+    }
 }
 
 /// Whether the new program has this by itself, or starts with it anyway.

@@ -2,6 +2,7 @@
 //! (specification, "PacketReplicationEngineEntry").
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
@@ -107,29 +108,29 @@ impl Replication {
         Ok(())
     }
 
-    /// The entries that a query asks for; an id of 0 asks for all.
-    pub(super) fn read(
+    /// Of the entries that a query asks for, the first one with an id beyond
+    /// `after`, and its id. An id of 0 asks for all.
+    pub(super) fn next(
         &self,
         query: &p4::PacketReplicationEngineEntry,
-    ) -> Outcome<Vec<p4::PacketReplicationEngineEntry>> {
-        let wrap = |entry| p4::PacketReplicationEngineEntry {
-            r#type: Some(entry),
-        };
-        match &query.r#type {
+        after: Option<u32>,
+    ) -> Outcome<Option<(u32, p4::PacketReplicationEngineEntry)>> {
+        let found = match &query.r#type {
             Some(Type::MulticastGroupEntry(group)) => {
-                Ok(
-                    select(&self.groups, "multicast group", group.multicast_group_id)?
-                        .map(|entry| wrap(Type::MulticastGroupEntry(entry)))
-                        .collect(),
-                )
+                let id = group.multicast_group_id;
+                select(&self.groups, "multicast group", id, after)?
+                    .map(|(id, entry)| (id, Type::MulticastGroupEntry(entry)))
             }
             Some(Type::CloneSessionEntry(session)) => {
-                Ok(select(&self.sessions, "clone session", session.session_id)?
-                    .map(|entry| wrap(Type::CloneSessionEntry(entry)))
-                    .collect())
+                select(&self.sessions, "clone session", session.session_id, after)?
+                    .map(|(id, entry)| (id, Type::CloneSessionEntry(entry)))
             }
-            None => Err(Fault::invalid("the replication entry has no type")),
-        }
+            None => return Err(Fault::invalid("the replication entry has no type")),
+        };
+        Ok(found.map(|(id, entry)| {
+            let r#type = Some(entry);
+            (id, p4::PacketReplicationEngineEntry { r#type })
+        }))
     }
 
     /// Writes all entries to another switch, in place of those that it has with
@@ -192,18 +193,22 @@ fn encode_replica(replica: &Replica) -> p4::Replica {
     }
 }
 
-fn select<'m, T: Clone>(
-    map: &'m BTreeMap<u32, T>,
+fn select<T: Clone>(
+    map: &BTreeMap<u32, T>,
     what: &str,
     id: u32,
-) -> Outcome<Box<dyn Iterator<Item = T> + 'm>> {
-    if id == 0 {
-        return Ok(Box::new(map.values().cloned()));
+    after: Option<u32>,
+) -> Outcome<Option<(u32, T)>> {
+    if id != 0 {
+        return match (map.get(&id), after) {
+            (_, Some(_)) => Ok(None),
+            (Some(found), None) => Ok(Some((id, found.clone()))),
+            (None, None) => Err(Fault::not_found(format!("there is no {what} {id}"))),
+        };
     }
-    let found = map
-        .get(&id)
-        .ok_or_else(|| Fault::not_found(format!("there is no {what} {id}")))?;
-    Ok(Box::new(std::iter::once(found.clone())))
+    let beyond = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let next = map.range((beyond, Bound::Unbounded)).next();
+    Ok(next.map(|(id, found)| (*id, found.clone())))
 }
 
 fn check_existence(place: &str, kind: UpdateType, exists: bool) -> Outcome<()> {

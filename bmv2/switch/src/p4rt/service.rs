@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::Stream;
 use p4runtime_proto::API_VERSION;
@@ -20,10 +21,10 @@ use super::Mode;
 use super::account;
 use super::arbitration::StreamId;
 use super::fault::{Fault, Outcome};
-use super::read;
+use super::read::{self, Answers};
 use super::server::{Control, Server, no_pipeline};
 use super::streams::Opened;
-use super::target::Target;
+use super::target::{Pipeline, Target};
 
 /// Updates that are carried out on the thread that received them; larger
 /// batches go to a thread that may take its time.
@@ -38,6 +39,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Messages of an answer that are made while writes wait, and their bytes.
 const CHUNKS_AT_ONCE: usize = 64;
 const BYTES_AT_ONCE: usize = 8 << 20;
+/// How long writes wait for one Read at most, however little it finds.
+const LOCKED_FOR: Duration = Duration::from_millis(500);
 
 /// Implements the calls on the shared state.
 #[derive(Debug, Clone)]
@@ -64,7 +67,9 @@ impl P4Runtime for Service {
         request: Request<p4::WriteRequest>,
     ) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
-        if request.updates.len() <= INLINE_UPDATES {
+        // Nor does this thread wait for anybody.
+        let at_once = request.updates.len() <= INLINE_UPDATES && !self.server.control.is_locked();
+        if at_once {
             self.server.write(request)?;
         } else {
             let server = Arc::clone(&self.server);
@@ -81,7 +86,7 @@ impl P4Runtime for Service {
     ) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         self.server.check_device(request.device_id)?;
-        if self.server.control.read().facing().is_none() {
+        if self.server.facing.load().is_none() {
             return Err(no_pipeline().into());
         }
         let permit = Arc::clone(&self.server.reads).try_acquire_owned();
@@ -193,6 +198,7 @@ async fn serve_stream(
             }
             Some(Incoming::Other(mut other)) => {
                 other.value.truncate(ECHO);
+                other.type_url = other.type_url.chars().take(ECHO).collect();
                 let fault = Fault::unimplemented("no message of this type is known");
                 let details =
                     p4::stream_error::Details::Other(p4::StreamOtherError { other: Some(other) });
@@ -241,17 +247,12 @@ type Sender = mpsc::Sender<Result<p4::ReadResponse, Status>>;
 ///
 /// Writes wait until the first [`CHUNKS_AT_ONCE`] messages are made, so an
 /// answer up to that length shows one state; what follows may also show writes
-/// that were made meanwhile.
+/// that were made meanwhile. Nor do they wait longer than [`LOCKED_FOR`].
 fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
-    let control = server.control.read();
-    let Some(target) = control.facing().cloned() else {
-        let _ = sender.blocking_send(Err(no_pipeline().into()));
-        return;
-    };
     let mut chunks = Chunks {
         server,
-        target: &target,
-        lock: Some(control),
+        pipeline: None,
+        lock: None,
         entities: Vec::new(),
         bytes: 0,
         waiting: Vec::new(),
@@ -259,13 +260,13 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
         sender,
         stopped: None,
     };
+    let mode = server.config.mode;
     let now = server.clock.now();
     let mut outcomes: Vec<Outcome<()>> = Vec::with_capacity(request.entities.len());
     for query in &request.entities {
-        let mut take = |entity| chunks.push(entity);
-        let outcome = read::answer(&target, now, query, &mut take);
+        let outcome = read::answer(now, query, &mut chunks);
         // bmv2's server goes no further.
-        let last = target.mode == Mode::Compat && outcome.is_err();
+        let last = mode == Mode::Compat && outcome.is_err();
         outcomes.push(outcome);
         if last || chunks.stopped.is_some() {
             break;
@@ -276,7 +277,7 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
         let _ = sender.blocking_send(Err(fault.into()));
         return;
     }
-    if target.mode == Mode::Compat {
+    if mode == Mode::Compat {
         if let Some(Err(fault)) = outcomes.pop() {
             let _ = sender.blocking_send(Err(fault.into()));
         }
@@ -290,10 +291,11 @@ fn answer(server: &Server, request: &p4::ReadRequest, sender: &Sender) {
 /// Gathers entities into messages.
 struct Chunks<'s> {
     server: &'s Server,
-    target: &'s Target,
-    /// Keeps writes out; released before the first message is sent, since a
+    /// The one that the answer is about.
+    pipeline: Option<Arc<Pipeline>>,
+    /// Keeps writes out, since then; released before messages are sent, as a
     /// client may take its time.
-    lock: Option<RwLockReadGuard<'s, Control>>,
+    lock: Option<(RwLockReadGuard<'s, Control>, Instant)>,
     entities: Vec<p4::Entity>,
     /// Of these entities.
     bytes: usize,
@@ -304,8 +306,35 @@ struct Chunks<'s> {
     stopped: Option<Fault>,
 }
 
-impl Chunks<'_> {
-    fn push(&mut self, entity: Entity) -> Outcome<()> {
+impl Answers for Chunks<'_> {
+    fn next_piece(&mut self) -> Outcome<Target> {
+        // A client may leave, too, while nothing is found that could be sent.
+        if self.sender.is_closed() {
+            return Err(self.stop(Fault::new(Code::Cancelled, "the client has left")));
+        }
+        let has_lock_too_long = |(_, since): &(_, Instant)| since.elapsed() > LOCKED_FOR;
+        if self.lock.as_ref().is_some_and(has_lock_too_long) {
+            self.unlock();
+        }
+        let (control, _) = self
+            .lock
+            .get_or_insert_with(|| (self.server.control.read(), Instant::now()));
+        let Some(target) = control.facing().cloned() else {
+            return Err(self.stop(no_pipeline()));
+        };
+        let pipeline = self
+            .pipeline
+            .get_or_insert_with(|| Arc::clone(&target.pipeline));
+        if !Arc::ptr_eq(pipeline, &target.pipeline) {
+            return Err(self.stop(Fault::new(
+                Code::Aborted,
+                "another pipeline was committed during the read",
+            )));
+        }
+        Ok(target)
+    }
+
+    fn entity(&mut self, entity: Entity) -> Outcome<()> {
         let entity = p4::Entity {
             entity: Some(entity),
         };
@@ -319,6 +348,20 @@ impl Chunks<'_> {
         }
         self.stopped.clone().map_or(Ok(()), Err)
     }
+}
+
+impl Chunks<'_> {
+    /// Notes why the answer cannot go on.
+    fn stop(&mut self, fault: Fault) -> Fault {
+        self.stopped.get_or_insert(fault).clone()
+    }
+
+    /// Lets writes in, those first that wait already.
+    fn unlock(&mut self) {
+        if let Some((control, _)) = self.lock.take() {
+            RwLockReadGuard::unlock_fair(control);
+        }
+    }
 
     fn cut(&mut self) {
         let entities = std::mem::take(&mut self.entities);
@@ -327,38 +370,24 @@ impl Chunks<'_> {
     }
 
     fn send(&mut self) {
-        self.lock = None;
+        self.unlock();
         self.waiting_bytes = 0;
-        for message in self.waiting.drain(..) {
+        for message in std::mem::take(&mut self.waiting) {
             if self.sender.blocking_send(Ok(message)).is_err() {
-                self.stopped = Some(Fault::new(Code::Cancelled, "the client has left"));
+                self.stop(Fault::new(Code::Cancelled, "the client has left"));
                 return;
             }
-        }
-        let current = self.server.facing.load();
-        let same = current
-            .as_ref()
-            .is_some_and(|current| Arc::ptr_eq(current, &self.target.pipeline));
-        if !same {
-            self.stopped = Some(Fault::new(
-                Code::Aborted,
-                "another pipeline was committed during the read",
-            ));
         }
     }
 
     fn finish(&mut self) {
+        self.unlock();
         if self.stopped.is_some() {
             return;
         }
         if !self.entities.is_empty() {
             self.cut();
         }
-        self.lock = None;
-        for message in self.waiting.drain(..) {
-            if self.sender.blocking_send(Ok(message)).is_err() {
-                return;
-            }
-        }
+        self.send();
     }
 }

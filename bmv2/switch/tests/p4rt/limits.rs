@@ -183,7 +183,7 @@ async fn long_stream_messages_are_refused_without_an_echo() {
         other => panic!("not an error: {other:?}"),
     }
     let other = Any {
-        type_url: "type.example.org/nothing".into(),
+        type_url: "é".repeat(1 << 20),
         value: vec![1; 1 << 20],
     };
     c.send(Up::Other(other)).await;
@@ -193,7 +193,9 @@ async fn long_stream_messages_are_refused_without_an_echo() {
             let Some(p4::stream_error::Details::Other(details)) = error.details else {
                 panic!("no details: {error:?}");
             };
-            assert_eq!(details.other.unwrap().value.len(), 256);
+            let other = details.other.unwrap();
+            assert_eq!(other.value.len(), 256);
+            assert_eq!(other.type_url, "é".repeat(256));
         }
         other => panic!("not an error: {other:?}"),
     }

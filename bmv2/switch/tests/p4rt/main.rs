@@ -25,6 +25,7 @@ mod profiles;
 mod ranges;
 #[path = "../readable/mod.rs"]
 mod readable;
+mod reads;
 mod resources;
 mod rollback;
 mod routes;

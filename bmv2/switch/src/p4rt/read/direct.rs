@@ -3,7 +3,7 @@
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
 
-use super::{Answers, Reader, each_entry};
+use super::{Answers, Reader};
 use crate::p4rt::binding::TableBinding;
 use crate::p4rt::entry;
 use crate::p4rt::fault::{Fault, Outcome};
@@ -59,12 +59,12 @@ impl<A: Answers> Reader<'_, '_, A> {
         priority: i32,
         encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
     ) -> Outcome<()> {
-        each_entry(self.target, table.core, self.now, |state| {
+        self.each_entry(table.core, |_, answers, state| {
             if priority != 0 && priority != state.entry.key.priority {
                 return Ok(());
             }
             let named = key_of(table, &state);
-            self.answers.entity(encode(named, state.into()))
+            answers.entity(encode(named, state.into()))
         })
     }
 
@@ -73,6 +73,7 @@ impl<A: Answers> Reader<'_, '_, A> {
         table: &TableBinding,
         encode: &impl Fn(p4::TableEntry, Direct) -> Entity,
     ) -> Outcome<()> {
+        self.next_piece()?;
         let state = self.target.switch.default_entry(table.core)?;
         let named = p4::TableEntry {
             table_id: table.id,

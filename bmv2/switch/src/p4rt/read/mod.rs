@@ -21,19 +21,22 @@ const SLICE: usize = 256;
 
 /// Where answers go, one at a time.
 pub(super) trait Answers {
-    /// Takes an entity; an error if nobody waits for it any more.
+    /// What the next piece of the answer is read from. Between pieces writes may
+    /// be let in.
+    ///
+    /// # Errors
+    /// If nobody waits for the answer any more, or it can't go on.
+    fn next_piece(&mut self) -> Outcome<Target>;
+
+    /// Takes an entity.
+    ///
+    /// # Errors
+    /// If nobody waits for it any more.
     fn entity(&mut self, entity: Entity) -> Outcome<()>;
 }
 
-impl<F: FnMut(Entity) -> Outcome<()>> Answers for F {
-    fn entity(&mut self, entity: Entity) -> Outcome<()> {
-        self(entity)
-    }
-}
-
-/// Answers one query.
+/// Answers one query. All entities of a piece are of one state.
 pub(super) fn answer(
-    target: &Target,
     now: Timestamp,
     query: &p4::Entity,
     answers: &mut impl Answers,
@@ -42,9 +45,11 @@ pub(super) fn answer(
         .entity
         .as_ref()
         .ok_or_else(|| Fault::invalid("the query has no entity"))?;
+    let target = answers.next_piece()?;
+    let pipeline = Arc::clone(&target.pipeline);
     let mut reader = Reader {
         target,
-        binding: &target.pipeline.binding,
+        binding: &pipeline.binding,
         now,
         answers,
     };
@@ -57,13 +62,7 @@ pub(super) fn answer(
         Entity::RegisterEntry(register) => reader.registers(register),
         Entity::ActionProfileMember(member) => reader.members(member),
         Entity::ActionProfileGroup(group) => reader.groups(group),
-        Entity::PacketReplicationEngineEntry(query) => {
-            for entry in target.replication.read(query)? {
-                let entity = Entity::PacketReplicationEngineEntry(entry);
-                reader.answers.entity(entity)?;
-            }
-            Ok(())
-        }
+        Entity::PacketReplicationEngineEntry(query) => reader.replication(query),
         Entity::DigestEntry(digest) => reader.digests(digest),
         Entity::ValueSetEntry(set) => reader.value_sets(set),
         // A wildcard over all externs: there are none.
@@ -75,13 +74,58 @@ pub(super) fn answer(
 }
 
 struct Reader<'t, 'a, A> {
-    target: &'t Target,
+    /// What the piece at hand is read from.
+    target: Target,
     binding: &'t Binding,
     now: Timestamp,
     answers: &'a mut A,
 }
 
 impl<'t, A: Answers> Reader<'t, '_, A> {
+    fn next_piece(&mut self) -> Outcome<()> {
+        self.target = self.answers.next_piece()?;
+        Ok(())
+    }
+
+    /// All entries of a table, piece by piece.
+    fn each_entry(
+        &mut self,
+        table: TableId,
+        mut take: impl FnMut(&Target, &mut A, EntryState) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let mut cursor = Some(ReadCursor::default());
+        while let Some(from) = cursor {
+            self.next_piece()?;
+            let switch = &self.target.switch;
+            let (states, next) = switch.read_entries(table, from, SLICE, self.now)?;
+            for state in states {
+                take(&self.target, self.answers, state)?;
+            }
+            cursor = next;
+        }
+        Ok(())
+    }
+
+    /// The cells of an array that a query asks for, piece by piece.
+    fn each_cell(
+        &mut self,
+        index: Option<u32>,
+        size: u32,
+        mut take: impl FnMut(&Target, &mut A, u32) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let cells = match index {
+            Some(index) => index..index.saturating_add(1),
+            None => 0..size,
+        };
+        for cell in cells {
+            if (cell as usize).is_multiple_of(SLICE) {
+                self.next_piece()?;
+            }
+            take(&self.target, self.answers, cell)?;
+        }
+        Ok(())
+    }
+
     fn table_entries(&mut self, query: &p4::TableEntry) -> Outcome<()> {
         if query.table_id == 0 {
             for table in self.tables() {
@@ -103,7 +147,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         if !query.r#match.is_empty() {
             let key = entry::decode_key(table, query)?;
             return match self.target.switch.get_entry(table.core, &key, self.now) {
-                Ok(state) => emit_entry(self.target, self.answers, table, query, state),
+                Ok(state) => emit_entry(&self.target, self.answers, table, query, state),
                 // bmv2's server answers that there is nothing.
                 Err(TableError::NotFound { .. }) if self.target.mode == Mode::Compat => Ok(()),
                 Err(error) => Err(error.into()),
@@ -139,12 +183,13 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         if query.is_default_action {
             return self.default_entry(table, query);
         }
-        each_entry(self.target, table.core, self.now, |state| {
-            emit_entry(self.target, self.answers, table, query, state)
+        self.each_entry(table.core, |target, answers, state| {
+            emit_entry(target, answers, table, query, state)
         })
     }
 
     fn default_entry(&mut self, table: &TableBinding, query: &p4::TableEntry) -> Outcome<()> {
+        self.next_piece()?;
         let state = self.target.switch.default_entry(table.core)?;
         let action = state.action;
         // bmv2's server has an entry for it nevertheless.
@@ -155,7 +200,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         let marks = marks.cloned().unwrap_or_default();
         let entry = p4::TableEntry {
             table_id: table.id,
-            action: action.and_then(|action| encode_table_action(self.target, table, &action)),
+            action: action.and_then(|action| encode_table_action(&self.target, table, &action)),
             is_default_action: true,
             counter_data: query
                 .counter_data
@@ -182,18 +227,18 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         for (id, bound) in select(binding, &binding.counters, "counter", query.counter_id)? {
             let wanted = (query.counter_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
-            let target = CounterTarget::Indexed {
-                counter: bound.core,
-                index,
-            };
-            let values = self.target.switch.read_counter(&target)?;
-            for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
-                self.answers.entity(Entity::CounterEntry(p4::CounterEntry {
+            self.each_cell(index, bound.size, |target, answers, cell| {
+                let counter = CounterTarget::Indexed {
+                    counter: bound.core,
+                    index: Some(cell),
+                };
+                let value = target.switch.read_counter(&counter)?;
+                answers.entity(Entity::CounterEntry(p4::CounterEntry {
                     counter_id: id,
-                    index: Some(p4::Index { index: position }),
-                    data: Some(entry::encode_counter(value)),
-                }))?;
-            }
+                    index: Some(index_of(cell)),
+                    data: value.first().copied().map(entry::encode_counter),
+                }))
+            })?;
         }
         Ok(())
     }
@@ -203,24 +248,23 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         for (id, bound) in select(binding, &binding.meters, "meter", query.meter_id)? {
             let wanted = (query.meter_id != 0).then_some(query.index.as_ref());
             let index = entry::decode_index(&bound.name, wanted.flatten(), bound.size)?;
-            let target = MeterTarget::Indexed {
-                meter: bound.core,
-                index,
-            };
-            let configs = self.target.switch.read_meter(&target)?;
-            let colours = match query.counter_data {
-                Some(_) => self.target.switch.read_colours(&target)?,
-                None => Vec::new(),
-            };
-            let mut colours = colours.iter().map(entry::encode_colours);
-            for (position, config) in (i64::from(index.unwrap_or(0))..).zip(configs) {
-                self.answers.entity(Entity::MeterEntry(p4::MeterEntry {
+            self.each_cell(index, bound.size, |target, answers, cell| {
+                let meter = MeterTarget::Indexed {
+                    meter: bound.core,
+                    index: Some(cell),
+                };
+                let config = target.switch.read_meter(&meter)?.into_iter().next();
+                let counts = match query.counter_data {
+                    Some(_) => target.switch.read_colours(&meter)?,
+                    None => Vec::new(),
+                };
+                answers.entity(Entity::MeterEntry(p4::MeterEntry {
                     meter_id: id,
-                    index: Some(p4::Index { index: position }),
-                    config: config.map(entry::encode_meter),
-                    counter_data: colours.next(),
-                }))?;
-            }
+                    index: Some(index_of(cell)),
+                    config: config.flatten().map(entry::encode_meter),
+                    counter_data: counts.first().map(entry::encode_colours),
+                }))
+            })?;
         }
         Ok(())
     }
@@ -235,16 +279,29 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
                 Err(_) if query.register_id == 0 => continue,
                 Err(fault) => return Err(fault),
             };
-            let values = self.target.switch.read_register(bound.core, index)?;
-            for (position, value) in (i64::from(index.unwrap_or(0))..).zip(values) {
-                let data = data.encode(&mut std::iter::once((&value).into()));
-                self.answers
-                    .entity(Entity::RegisterEntry(p4::RegisterEntry {
-                        register_id: id,
-                        index: Some(p4::Index { index: position }),
-                        data: Some(data),
-                    }))?;
-            }
+            self.each_cell(index, bound.size, |target, answers, cell| {
+                let value = target.switch.read_register(bound.core, Some(cell))?;
+                let data = value
+                    .first()
+                    .map(|value| data.encode(&mut std::iter::once(value.into())));
+                answers.entity(Entity::RegisterEntry(p4::RegisterEntry {
+                    register_id: id,
+                    index: Some(index_of(cell)),
+                    data,
+                }))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Multicast groups and clone sessions: each may be long, so each is a piece.
+    fn replication(&mut self, query: &p4::PacketReplicationEngineEntry) -> Outcome<()> {
+        let mut after = None;
+        while let Some((id, entry)) = self.target.replication.next(query, after)? {
+            self.answers
+                .entity(Entity::PacketReplicationEngineEntry(entry))?;
+            after = Some(id);
+            self.next_piece()?;
         }
         Ok(())
     }
@@ -374,6 +431,10 @@ pub(super) fn each_entry(
     Ok(())
 }
 
+fn index_of(cell: u32) -> p4::Index {
+    p4::Index { index: cell.into() }
+}
+
 fn emit_entry(
     target: &Target,
     answers: &mut impl Answers,
@@ -381,8 +442,8 @@ fn emit_entry(
     query: &p4::TableEntry,
     state: EntryState,
 ) -> Outcome<()> {
-    // Cheap filters before anything is encoded.
-    if query.priority != 0 && query.priority != state.entry.key.priority {
+    // Cheap filters before anything is encoded; table id 0 allows none.
+    if query.table_id != 0 && query.priority != 0 && query.priority != state.entry.key.priority {
         return Ok(());
     }
     let entry = encode_entry(target, table, query, state);
