@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use p4runtime_proto::p4::v1::StreamMessageResponse;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
+use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tonic::{Code, Status};
 
@@ -22,13 +23,60 @@ const MAX_WAITING: usize = 4096;
 /// stream that has no room for one is ended.
 const MAX_WITH_ARBITRATION: usize = 2 * MAX_WAITING;
 
+/// Bytes of messages that may wait, as they are on the wire. In memory a digest
+/// list of small numbers takes ten times as much.
+const MAX_WAITING_BYTES: usize = 16 << 20;
+
 type Item = Result<StreamMessageResponse, Status>;
+
+/// Messages that wait on a stream, and their bytes.
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Waiting {
+    fn add(&self, bytes: usize) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.messages.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether there is room for a message that may be lost. One that is longer
+    /// than all that may wait is not lost for ever.
+    fn has_room(&self, bytes: usize) -> bool {
+        let waiting = self.bytes.load(Ordering::Relaxed);
+        self.messages.load(Ordering::Relaxed) < MAX_WAITING
+            && (waiting == 0 || waiting + bytes <= MAX_WAITING_BYTES)
+    }
+}
 
 #[derive(Debug)]
 struct Handle {
-    sender: mpsc::UnboundedSender<Item>,
-    waiting: Arc<AtomicUsize>,
+    /// With the bytes of each message.
+    sender: mpsc::UnboundedSender<(Item, usize)>,
+    waiting: Arc<Waiting>,
     ended: Arc<Notify>,
+}
+
+impl Handle {
+    fn send(&self, update: Update) -> bool {
+        let message = StreamMessageResponse {
+            update: Some(update),
+        };
+        let bytes = message.encoded_len();
+        self.waiting.add(bytes);
+        self.sender.send((Ok(message), bytes)).is_ok()
+    }
+
+    fn end(&self, error: Status) {
+        let _ = self.sender.send((Err(error), 0));
+    }
 }
 
 /// A stream that was opened.
@@ -78,7 +126,7 @@ impl Streams {
         }
         let id = StreamId(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::<Waiting>::default();
         let ended = Arc::new(Notify::new());
         let handle = Handle {
             sender,
@@ -99,7 +147,7 @@ impl Streams {
             return;
         };
         if let Some(error) = error {
-            let _ = handle.sender.send(Err(error));
+            handle.end(error);
         }
     }
 
@@ -108,17 +156,14 @@ impl Streams {
         let mut open = self.open.lock();
         for (id, update) in notices {
             if let Some(handle) = open.get(&id) {
-                if handle.waiting.load(Ordering::Relaxed) >= MAX_WITH_ARBITRATION {
-                    let status = Status::resource_exhausted("the client reads too slowly");
-                    let _ = handle.sender.send(Err(status));
+                let waiting = handle.waiting.messages.load(Ordering::Relaxed);
+                if waiting >= MAX_WITH_ARBITRATION {
+                    handle.end(Status::resource_exhausted("the client reads too slowly"));
                     handle.ended.notify_one();
                     open.remove(&id);
                     continue;
                 }
-                handle.waiting.fetch_add(1, Ordering::Relaxed);
-                let _ = handle.sender.send(Ok(StreamMessageResponse {
-                    update: Some(Update::Arbitration(update)),
-                }));
+                handle.send(Update::Arbitration(update));
             }
         }
     }
@@ -127,16 +172,11 @@ impl Streams {
     /// it was.
     pub(super) fn send(&self, id: StreamId, update: Update) -> bool {
         let open = self.open.lock();
-        let sent = open.get(&id).is_some_and(|handle| {
-            if handle.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
-                return false;
-            }
-            handle.waiting.fetch_add(1, Ordering::Relaxed);
-            let message = StreamMessageResponse {
-                update: Some(update),
-            };
-            handle.sender.send(Ok(message)).is_ok()
-        });
+        let bytes = update.encoded_len();
+        let handle = open
+            .get(&id)
+            .filter(|handle| handle.waiting.has_room(bytes));
+        let sent = handle.is_some_and(|handle| handle.send(update));
         if !sent {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -157,9 +197,7 @@ impl Streams {
     /// Ends all streams.
     pub(super) fn close_all(&self) {
         for (_, handle) in self.open.lock().drain() {
-            let _ = handle
-                .sender
-                .send(Err(Status::unavailable("the switch is shutting down")));
+            handle.end(Status::unavailable("the switch is shutting down"));
         }
     }
 }
@@ -167,19 +205,21 @@ impl Streams {
 /// What is sent on one stream.
 #[derive(Debug)]
 pub struct Outgoing {
-    receiver: mpsc::UnboundedReceiver<Item>,
-    waiting: Arc<AtomicUsize>,
+    receiver: mpsc::UnboundedReceiver<(Item, usize)>,
+    waiting: Arc<Waiting>,
 }
 
 impl Stream for Outgoing {
     type Item = Item;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
-        let item = self.receiver.poll_recv(context);
-        if let Poll::Ready(Some(Ok(_))) = &item {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        item
+        self.receiver.poll_recv(context).map(|next| {
+            let (item, bytes) = next?;
+            if item.is_ok() {
+                self.waiting.remove(bytes);
+            }
+            Some(item)
+        })
     }
 }
 
@@ -211,5 +251,37 @@ mod tests {
         }
         assert_eq!(other.outgoing.receiver.len(), MAX_WAITING);
         assert_eq!(streams.lost(), 1 + 2 * MAX_WAITING as u64 + 1);
+    }
+
+    #[tokio::test]
+    async fn nor_does_it_with_long_messages() {
+        use futures::StreamExt as _;
+        use p4runtime_proto::p4::v1::PacketIn;
+        let streams = Streams::new(1);
+        let mut slow = streams.open().unwrap();
+        let packet = |bytes| {
+            Update::Packet(PacketIn {
+                payload: vec![7; bytes],
+                metadata: Vec::new(),
+            })
+        };
+        // Less than 16 MiB with what a message has around it.
+        for sent in 0..200 {
+            assert_eq!(
+                streams.send(slow.id, packet(1 << 20)),
+                sent < 15,
+                "number {sent}"
+            );
+        }
+        // Short ones find room again as soon as one was taken.
+        assert!(!streams.send(slow.id, packet(1 << 20)));
+        slow.outgoing.next().await.unwrap().unwrap();
+        assert!(streams.send(slow.id, packet(1 << 20)));
+        for _ in 0..15 {
+            slow.outgoing.next().await.unwrap().unwrap();
+        }
+        // The longest of all goes alone.
+        assert!(streams.send(slow.id, packet(20 << 20)));
+        assert!(!streams.send(slow.id, packet(1)));
     }
 }
