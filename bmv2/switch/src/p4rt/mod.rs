@@ -5,6 +5,7 @@
 //! [`PacketInSink`] of the data plane and needs to know the data plane for
 //! packets from the controller: [`P4RuntimeServer::attach`].
 
+mod accept;
 mod account;
 mod arbitration;
 mod binding;
@@ -13,6 +14,7 @@ mod data;
 mod digest;
 mod entry;
 mod fault;
+mod greeting;
 mod notifier;
 mod packet_header;
 mod pipeline;
@@ -32,7 +34,7 @@ mod write;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use p4runtime_proto::MAX_MESSAGE_BYTES;
@@ -40,11 +42,8 @@ use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer as GrpcService;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Update};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::StreamExt as _;
-use tonic::transport::server::TcpIncoming;
 
 use notifier::Notifier;
-use prompt::Prompt;
 use server::Server;
 use service::Service;
 
@@ -83,7 +82,8 @@ pub struct ServerConfig {
     pub tls: Option<Tls>,
     /// How often a silent connection is asked whether its client is still there
     /// (HTTP/2 pings), and how long it has for its answer: a primary whose host
-    /// is gone must not stay primary. Not zero.
+    /// is gone must not stay primary. So long, too, a client that has connected
+    /// has to begin. Not zero.
     pub keepalive: Duration,
 }
 
@@ -214,13 +214,7 @@ impl P4RuntimeServer {
             builder = builder.tls_config(tls.config())?;
         }
         let server = Arc::clone(&self.server);
-        // Nagle's algorithm (RFC 896) would hold the end of an answer until the
-        // client's delayed ACK. The builder's own option is for listeners it
-        // opens itself.
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let busy = Arc::new(AtomicBool::new(false));
-        let incoming =
-            incoming.map(move |accepted| accepted.map(|s| Prompt::new(s, Arc::clone(&busy))));
+        let incoming = accept::connections(listener, self.server.config.keepalive);
         let ended = async move {
             shutdown.await;
             server.streams.close_all();

@@ -17,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use super::greeting::Greeting;
+
 /// A client whose next bytes come within this time of an answer is prompt; how
 /// long they are waited for without sleeping. Meanwhile the thread's other
 /// connections wait.
@@ -37,10 +39,13 @@ pub(super) struct Prompt {
     is_prompt: bool,
     /// [`PATIENCE`].
     patience: Duration,
+    /// What the client must say first.
+    greeting: Option<Greeting>,
 }
 
 impl Prompt {
-    pub(super) fn new(stream: TcpStream, busy: Arc<AtomicBool>) -> Self {
+    /// A new connection, whose client has `greeting` to begin its protocol.
+    pub(super) fn new(stream: TcpStream, busy: Arc<AtomicBool>, greeting: Duration) -> Self {
         Self {
             stream,
             busy,
@@ -48,6 +53,7 @@ impl Prompt {
             answered: None,
             is_prompt: false,
             patience: PATIENCE,
+            greeting: Some(Greeting::within(greeting)),
         }
     }
 
@@ -77,7 +83,16 @@ impl AsyncRead for Prompt {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Some(greeting) = &mut self.greeting {
+            if greeting.came(buffer.filled().len() - before) {
+                self.greeting = None;
+            } else if let Poll::Ready(error) = greeting.poll(context) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        ready!(read)?;
         if let Some(since) = self.answered.take() {
             self.is_prompt = since.elapsed() < self.patience;
         }
@@ -146,7 +161,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut server = Prompt::new(stream, Arc::default());
+        let mut server = Prompt::new(stream, Arc::default(), Duration::from_secs(3600));
         server.patience = patience;
         (server, client)
     }

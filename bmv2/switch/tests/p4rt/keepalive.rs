@@ -79,3 +79,36 @@ async fn a_primary_that_vanishes_is_primary_no_more() {
     let refused = write.await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
 }
+
+/// Whoever connects and does not speak HTTP/2, or only begins to, is
+/// disconnected.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_says_nothing_is_disconnected() {
+    let keepalive = Duration::from_millis(300);
+    let bed = Bed::start_as(ServerConfig {
+        keepalive,
+        device_id: DEVICE,
+        ..ServerConfig::default()
+    })
+    .await;
+    // Of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" (RFC 9113, 3.4).
+    let beginnings: [&[u8]; 3] = [b"", b"PRI *", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"];
+    for beginning in beginnings {
+        let start = Instant::now();
+        let mut connection = TcpStream::connect(&bed.address).await.unwrap();
+        connection.write_all(beginning).await.unwrap();
+        let closed = async {
+            let mut buffer = [0; 256];
+            // The server may say something before it closes.
+            while connection.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
+        };
+        tokio::time::timeout(Duration::from_secs(20), closed)
+            .await
+            .unwrap();
+        // The clock may begin before this one saw the connection made.
+        assert!(start.elapsed() >= keepalive / 2, "{beginning:?}");
+    }
+    // One that did begin is only asked.
+    let mut c = bed.ready().await;
+    assert!(c.is_silent(keepalive * 5).await);
+}
