@@ -245,3 +245,31 @@ async fn misses_are_metered_and_survive_another_program() {
     let read = c.read(query.clone()).await.unwrap();
     assert_eq!(read, [Entity::DirectMeterEntry(query)]);
 }
+
+/// "The server must return a PERMISSION_DENIED" (specification, "Default Entry"),
+/// also where only P4Info has it constant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_constant_default_entry_cannot_be_modified() {
+    for mode in [Mode::Strict, Mode::Compat] {
+        let bed = Bed::start_in(mode).await;
+        let mut c = bed.primary(1).await;
+        let mut fixed = config(1);
+        let table = &mut fixed.p4info.as_mut().unwrap().tables[0];
+        assert_eq!(table.preamble.as_ref().unwrap().name, "MyIngress.l2");
+        table.const_default_action_id = action_id("MyIngress.drop");
+        c.set_pipeline(Action::VerifyAndCommit, Some(fixed))
+            .await
+            .unwrap();
+        let before = c.read_entries(default_of("MyIngress.l2")).await;
+        assert!(before[0].is_const, "{before:?}");
+        let punt = p4::TableEntry {
+            action: Some(action("NoAction", &[])),
+            ..default_of("MyIngress.l2")
+        };
+        for change in [punt, default_of("MyIngress.l2")] {
+            let code = c.write_one(entry::modify(change)).await;
+            assert_eq!(code, Code::PermissionDenied);
+        }
+        assert_eq!(c.read_entries(default_of("MyIngress.l2")).await, before);
+    }
+}

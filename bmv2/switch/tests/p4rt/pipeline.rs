@@ -108,7 +108,7 @@ async fn foreign_p4info_is_refused_by_name() {
     let bed = Bed::start().await;
     let mut c = bed.ready().await;
     type Edit = fn(&mut p4runtime_proto::p4::config::v1::P4Info);
-    let edits: [(&str, Edit); 9] = [
+    let edits: [(&str, Edit); 13] = [
         // The program has a table that P4Info does not name.
         ("MyIngress.l3", |i| {
             i.tables[0].preamble.as_mut().unwrap().name = "MyIngress.l3".into();
@@ -133,6 +133,18 @@ async fn foreign_p4info_is_refused_by_name() {
             action.unwrap().params[0].bitwidth = 32;
         }),
         ("id", |i| i.tables[0].preamble.as_mut().unwrap().id = 0),
+        ("4711", |i| i.tables[0].const_default_action_id = 4711),
+        ("4711", |i| {
+            let action = p4runtime_proto::p4::config::v1::TableActionCall {
+                action_id: 4711,
+                arguments: Vec::new(),
+            };
+            i.tables[0].initial_default_action = Some(action);
+        }),
+        ("4711", |i| i.tables[0].direct_resource_ids.push(4711)),
+        ("MyIngress.ecmp", |i| {
+            i.action_profiles[0].max_group_size = -1
+        }),
     ];
     for (name, edit) in edits {
         let mut foreign = config(9);

@@ -58,6 +58,7 @@ impl Binding {
             binding.table_ids.insert(bound.core, bound.id);
             insert(&mut binding.tables, bound.id, bound, "table")?;
         }
+        check_direct_resources(info)?;
         for profile in &info.action_profiles {
             let preamble = preamble_of(profile.preamble.as_ref(), "action profile")?;
             if program.profile_by_name(&preamble.name).is_none() {
@@ -228,6 +229,22 @@ impl Unnamed {
     }
 }
 
+/// Whether P4Info has the direct resources that it says tables to have.
+fn check_direct_resources(info: &P4Info) -> Outcome<()> {
+    let counters = info.direct_counters.iter().map(|c| c.preamble.as_ref());
+    let meters = info.direct_meters.iter().map(|m| m.preamble.as_ref());
+    let known: HashSet<u32> = counters.chain(meters).flatten().map(|p| p.id).collect();
+    for table in &info.tables {
+        let mut ids = table.direct_resource_ids.iter();
+        if let Some(id) = ids.find(|id| !known.contains(id)) {
+            let (_, name) = identity(table.preamble.as_ref(), "table")?;
+            let what = format!("P4Info has no direct resource with id {id}");
+            return Err(mismatch("table", name, &what));
+        }
+    }
+    Ok(())
+}
+
 fn bind_table(
     table: &p4info::Table,
     actions: &HashMap<u32, &p4info::Action>,
@@ -297,6 +314,22 @@ fn bind_table(
             params,
         });
     }
+    let defaults = [
+        ("constant", table.const_default_action_id),
+        (
+            "initial",
+            table
+                .initial_default_action
+                .as_ref()
+                .map_or(0, |action| action.action_id),
+        ),
+    ];
+    for (which, id) in defaults {
+        if id != 0 && bound_actions.iter().all(|action| action.id != id) {
+            let what = format!("its {which} default action {id} is not one of its actions");
+            return Err(wrong(what));
+        }
+    }
     let profile = (table.implementation_id != 0).then_some(table.implementation_id);
     if profile.is_some() != found.profile.is_some() {
         return Err(wrong(
@@ -361,6 +394,10 @@ fn bind_profile(profile: &p4info::ActionProfile, program: &Program) -> Outcome<P
     let found = &program.profiles()[core.index()];
     if profile.with_selector != found.with_selector {
         let what = "only one of the two has a selector";
+        return Err(mismatch("action profile", name, what));
+    }
+    if profile.max_group_size < 0 {
+        let what = "its max_group_size is negative";
         return Err(mismatch("action profile", name, what));
     }
     Ok(ProfileBinding {

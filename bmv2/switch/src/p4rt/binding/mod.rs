@@ -279,7 +279,8 @@ impl Binding {
     pub(super) fn unknown(&self, kind: &str, id: u32) -> Fault {
         match self.removed.get(&id) {
             Some(name) => Fault::not_found(format!(
-                "{kind} {name}: the program never uses it, so the compiler left it out"
+                "{kind} {name}: P4Info has it, the program has not; compilers leave out \
+                 what a program never uses"
             )),
             None => Fault::invalid(format!("P4Info has no {kind} with id {id}")),
         }

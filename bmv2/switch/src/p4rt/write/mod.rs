@@ -378,6 +378,12 @@ impl<'t> Batch<'t> {
                 return invalid("the default entry cannot have an action set");
             }
         };
+        if table.const_default {
+            return Err(Fault::denied(format!(
+                "table {}: its default entry is constant",
+                table.name
+            )));
+        }
         let resets = matches!(op, TableOp::ResetDefault { .. });
         self.push(op);
         if resets {
