@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::control::Value;
 use crate::ir::bits::mask64;
 use crate::ir::expr::wrap;
+use crate::tables::Held;
 use crate::tables::key::{bytes_to_limbs, limbs_to_bytes};
 
 /// Cells of up to 64 bits are atomics, wider ones are behind a lock.
@@ -91,6 +92,27 @@ impl RegisterArray {
                     *w = low;
                 }
             }
+        }
+    }
+
+    /// What all cells hold.
+    pub(crate) fn held(&self) -> Held {
+        match &self.cells {
+            Cells::Words(w) => Held::Words(w.iter().map(|w| w.load(Ordering::Relaxed)).collect()),
+            Cells::Wide(w) => Held::Numbers(w.lock().clone()),
+        }
+    }
+
+    /// Puts back what all cells held.
+    pub(crate) fn put_back(&self, held: Held) {
+        match (&self.cells, held) {
+            (Cells::Words(w), Held::Words(old)) => {
+                let pairs = w.iter().zip(old);
+                pairs.for_each(|(w, old)| w.store(old, Ordering::Relaxed));
+            }
+            (Cells::Wide(w), Held::Numbers(old)) => *w.lock() = old,
+            // Cells do not change their kind.
+            _ => {}
         }
     }
 

@@ -140,11 +140,9 @@ pub(super) fn other(
                     what: format!("the peak rate {} is below the committed {}", c.pir, c.cir),
                 });
             }
-            meters(p, tables, target, |_, meter| meter.configure(*config))
+            meters(p, tables, target, |meter| meter.configure(*config))
         }
-        TableOp::ClearColours { target } => {
-            meters(p, tables, target, |_, meter| meter.clear_counts())
-        }
+        TableOp::ClearColours { target } => meters(p, tables, target, |meter| meter.clear_counts()),
         TableOp::WriteRegister {
             register,
             index,

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use super::apply::{indices, other, publish};
+use super::arrays;
 use super::pipeline::ALONE;
 use super::{Pipeline, Switch, Timestamp};
 use crate::control::{CounterTarget, MeterTarget, TableError, TableOp};
 use crate::meters::Meter;
 use crate::replication::Replication;
-use crate::tables::{Log, Prepared, Tables, Undo, prepare};
+use crate::tables::{Array, Log, Prepared, Tables, Undo, prepare};
 
 /// Why a batch was not carried out: its first operation that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,7 +132,9 @@ pub(super) fn step(
     log: &mut Log,
 ) -> Result<(), TableError> {
     let inverse = match op {
-        Prepared::Other(op) if log.is_on() => inverse(p, tables, op),
+        Prepared::Other(op) if log.is_on() && !of_array(op).is_some_and(|a| log.has(a)) => {
+            inverse(p, tables, op)
+        }
         _ => Vec::new(),
     };
     publish(p, tables, op, now, log)?;
@@ -151,11 +154,12 @@ fn take_back(p: &Pipeline, tables: &mut Tables, log: &mut Log, most: usize) -> b
                 let _ = other(p, tables, &op, &mut Log::off());
             }
             Undo::Rates(target, old) => {
-                let _ = meters(p, tables, &target, |_, m| m.restore_rates(&old));
+                let _ = meters(p, tables, &target, |m| m.restore_rates(&old));
             }
             Undo::Colours(target, old) => {
-                let _ = meters(p, tables, &target, |_, m| m.restore_counts(&old));
+                let _ = meters(p, tables, &target, |m| m.restore_counts(&old));
             }
+            Undo::Array(array, held) => arrays::put_back(p, array, held),
             undo => tables.undo(&p.program, undo),
         }
     }
@@ -225,82 +229,131 @@ fn inverse(p: &Pipeline, tables: &Tables, op: &TableOp) -> Vec<Undo> {
 
 /// What puts back what cells hold now.
 fn cells(p: &Pipeline, tables: &Tables, op: &TableOp) -> Result<Vec<Undo>, TableError> {
-    let number = |i: usize| Some(u32::try_from(i).unwrap_or(u32::MAX));
-    let mut undo = Vec::new();
-    match op {
+    let undo = match op {
         TableOp::WriteCounter { target, .. } => {
-            let (table, key) = match target {
-                CounterTarget::Indexed { counter, index } => {
-                    let array = p.counter(counter.0)?;
-                    for i in indices(&p.counter_name(counter.0), *index, array.size())? {
-                        let target = CounterTarget::Indexed {
-                            counter: *counter,
-                            index: number(i),
-                        };
-                        let value = array.get(i).unwrap_or_default();
-                        undo.push(Undo::Other(TableOp::WriteCounter { target, value }));
-                    }
-                    return Ok(undo);
+            let value = match target {
+                CounterTarget::Indexed { index: None, .. } => return Ok(whole(p, op)),
+                CounterTarget::Indexed {
+                    counter,
+                    index: Some(i),
+                } => p.counter(counter.0)?.get(*i as usize),
+                CounterTarget::Direct { table, key } => {
+                    Some(tables.direct_counter(&p.program, *table, Some(key), None)?)
                 }
-                CounterTarget::Direct { table, key } => (*table, Some(key)),
-                CounterTarget::Default { table } => (*table, None),
+                CounterTarget::Default { table } => {
+                    Some(tables.direct_counter(&p.program, *table, None, None)?)
+                }
             };
-            let value = tables.direct_counter(&p.program, table, key, None)?;
             let target = target.clone();
-            undo.push(Undo::Other(TableOp::WriteCounter { target, value }));
+            value.map(|value| Undo::Other(TableOp::WriteCounter { target, value }))
         }
-        TableOp::ConfigureMeter { target, .. } => {
-            meters(p, tables, target, |target, meter| {
-                undo.push(Undo::Rates(target, Box::new(meter.state())));
-            })?;
-        }
-        TableOp::ClearColours { target } => {
-            meters(p, tables, target, |target, meter| {
-                undo.push(Undo::Colours(target, Box::new(meter.state())));
-            })?;
-        }
-        TableOp::WriteRegister {
-            register, index, ..
-        } => {
-            let (array, name) = p.register(register.0)?;
-            for i in indices(&name, *index, array.size() as usize)? {
-                let index = number(i);
-                let value = index.and_then(|i| array.read_bytes(i)).unwrap_or_default();
-                undo.push(Undo::Other(TableOp::WriteRegister {
-                    register: *register,
-                    index,
-                    value,
-                }));
+        TableOp::ConfigureMeter { target, .. } | TableOp::ClearColours { target } => {
+            if matches!(target, MeterTarget::Indexed { index: None, .. }) {
+                return Ok(whole(p, op));
             }
+            let is_rates = matches!(op, TableOp::ConfigureMeter { .. });
+            let mut undo = None;
+            meters(p, tables, target, |meter| {
+                let (target, state) = (target.clone(), Box::new(meter.state()));
+                undo = Some(match is_rates {
+                    true => Undo::Rates(target, state),
+                    false => Undo::Colours(target, state),
+                });
+            })?;
+            undo
         }
-        _ => {}
-    }
-    Ok(undo)
+        TableOp::WriteRegister { index: None, .. } => return Ok(whole(p, op)),
+        TableOp::WriteRegister {
+            register,
+            index: Some(index),
+            ..
+        } => p.register(register.0)?.0.read_bytes(*index).map(|value| {
+            Undo::Other(TableOp::WriteRegister {
+                register: *register,
+                index: Some(*index),
+                value,
+            })
+        }),
+        _ => None,
+    };
+    Ok(undo.into_iter().collect())
 }
 
-/// Each meter that a target means, with its own target.
+/// The array that an operation writes to, one cell or all.
+fn of_array(op: &TableOp) -> Option<Array> {
+    match op {
+        TableOp::WriteCounter {
+            target: CounterTarget::Indexed { counter, .. },
+            ..
+        } => Some(Array::Counter(counter.0)),
+        TableOp::ConfigureMeter {
+            target: MeterTarget::Indexed { meter, .. },
+            ..
+        } => Some(Array::Rates(meter.0)),
+        TableOp::ClearColours {
+            target: MeterTarget::Indexed { meter, .. },
+        } => Some(Array::Colours(meter.0)),
+        TableOp::WriteRegister { register, .. } => Some(Array::Register(register.0)),
+        _ => None,
+    }
+}
+
+fn whole(p: &Pipeline, op: &TableOp) -> Vec<Undo> {
+    let undo = of_array(op).and_then(|array| Some(Undo::Array(array, arrays::held(p, array)?)));
+    undo.into_iter().collect()
+}
+
+/// Each meter that a target means.
 pub(super) fn meters(
     p: &Pipeline,
     tables: &Tables,
     target: &MeterTarget,
-    mut each: impl FnMut(MeterTarget, &Meter),
+    mut each: impl FnMut(&Meter),
 ) -> Result<(), TableError> {
     let (table, key) = match target {
         MeterTarget::Indexed { meter, index } => {
             let cells = &p.meter(meter.0)?.cells;
-            for i in indices(&p.meter_name(meter.0), *index, cells.len())? {
-                let index = Some(u32::try_from(i).unwrap_or(u32::MAX));
-                let meter = *meter;
-                if let Some(cell) = cells.get(i) {
-                    each(MeterTarget::Indexed { meter, index }, cell);
-                }
-            }
+            let range = indices(&p.meter_name(meter.0), *index, cells.len())?;
+            cells
+                .iter()
+                .take(range.end)
+                .skip(range.start)
+                .for_each(each);
             return Ok(());
         }
         MeterTarget::Direct { table, key } => (*table, Some(key)),
         MeterTarget::Default { table } => (*table, None),
     };
-    let meter = tables.direct_meter(&p.program, table, key)?;
-    each(target.clone(), meter);
+    each(tables.direct_meter(&p.program, table, key)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Program, SwitchConfig, Value};
+
+    /// What a batch may have to put back is noted once for each array, however
+    /// often that is written: the memory for it is bounded by the program.
+    #[test]
+    fn whole_arrays_are_noted_once() {
+        let switch = Switch::new(SwitchConfig::default());
+        let json = include_bytes!("../../testdata/externs.json");
+        switch.install(Program::load(json).unwrap());
+        let register = switch.program().unwrap().register_by_name("In.cells");
+        let write = |index| TableOp::WriteRegister {
+            register: register.unwrap(),
+            index,
+            value: Value::from_slice(&[1]),
+        };
+        let mut journal = switch.journal();
+        let mut noted = |ops: &[TableOp]| {
+            let now = Timestamp::default();
+            switch.apply_atomic_noting(now, ops, &mut journal).unwrap();
+            journal.log.len()
+        };
+        assert_eq!(noted(&[write(Some(1)), write(Some(1))]), 2);
+        assert_eq!(noted(&[write(None), write(None), write(Some(2))]), 3);
+        assert_eq!(noted(&[write(None), write(Some(2))]), 3);
+    }
 }

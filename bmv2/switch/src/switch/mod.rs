@@ -1,6 +1,7 @@
 //! The switch: a running pipeline and its state.
 
 mod apply;
+mod arrays;
 mod atomic;
 mod pipeline;
 pub(crate) mod port_state;

@@ -115,14 +115,10 @@ impl Switch {
         Ok(counts)
     }
 
-    fn each_meter(
-        &self,
-        target: &MeterTarget,
-        mut each: impl FnMut(&Meter),
-    ) -> Result<(), TableError> {
+    fn each_meter(&self, target: &MeterTarget, each: impl FnMut(&Meter)) -> Result<(), TableError> {
         let p = self.current()?;
         let tables = p.tables.read();
-        atomic::meters(&p, &tables, target, |_, meter| each(meter))
+        atomic::meters(&p, &tables, target, each)
     }
 
     /// Reads register cells: one, or all of an array.

@@ -27,7 +27,7 @@ pub(crate) use params::unpack_call;
 use profile::Profile;
 use table::DefaultEntry;
 pub(crate) use table::{Kind, Table};
-pub(crate) use undo::{Log, Undo};
+pub(crate) use undo::{Array, Held, Log, Undo};
 pub(crate) use write::{Prepared, prepare};
 
 /// All tables and profiles of a running program.

@@ -1,11 +1,13 @@
 //! Taking operations back.
 
+use num_bigint::BigInt;
+
 use super::Tables;
 use super::key::Encoded;
 use super::profile::Slot;
 use super::table::{Before, DefaultEntry, Stored, split_head};
 use super::value_set;
-use crate::control::{Group, MeterTarget, TableOp};
+use crate::control::{CounterValue, Group, MeterTarget, TableOp};
 use crate::meters;
 use crate::program::{Program, TableId};
 
@@ -47,46 +49,105 @@ pub(crate) enum Undo {
     Colours(MeterTarget, Box<meters::State>),
     /// A value set.
     ValueSet(usize, Vec<value_set::Member>),
+    /// All cells of an array.
+    Array(Array, Held),
     /// On anything else: an operation that has the opposite effect.
     Other(TableOp),
 }
 
-/// Collects what takes back a batch, if anybody wants to.
+/// An array of cells, and what of them was noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Array {
+    Counter(u32),
+    /// Rates and tokens of meters.
+    Rates(u32),
+    /// What meters had counted.
+    Colours(u32),
+    Register(u32),
+}
+
+/// What the cells of an array held, in order.
 #[derive(Debug)]
-pub(crate) struct Log(Option<Vec<Undo>>);
+pub(crate) enum Held {
+    Counters(Vec<CounterValue>),
+    Meters(Vec<meters::State>),
+    Words(Vec<u64>),
+    Numbers(Vec<BigInt>),
+}
+
+/// Collects what takes back a batch, if anybody wants to. A log is taken back
+/// whole or not at all.
+#[derive(Debug)]
+pub(crate) struct Log {
+    list: Option<Vec<Undo>>,
+    /// Arrays of which the list has all cells.
+    whole: Vec<Array>,
+}
 
 impl Log {
     /// Nothing will be taken back.
     pub(crate) fn off() -> Self {
-        Self(None)
+        Self {
+            list: None,
+            whole: Vec::new(),
+        }
     }
 
     /// Everything may be taken back.
     pub(crate) fn on(operations: usize) -> Self {
-        Self(Some(Vec::with_capacity(operations)))
+        Self {
+            list: Some(Vec::with_capacity(operations)),
+            whole: Vec::new(),
+        }
     }
 
     /// Whether anything may be taken back.
     pub(crate) fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.list.is_some()
+    }
+
+    /// Whether what the log has of an array puts it back, whatever else is
+    /// written to it. (Colours are put back by adding, so each time counts.)
+    pub(crate) fn has(&self, array: Array) -> bool {
+        !matches!(array, Array::Colours(_)) && self.whole.contains(&array)
     }
 
     /// Takes over what a batch that is done has noted.
     pub(crate) fn append(&mut self, other: Self) {
-        if let (Some(list), Some(mut more)) = (&mut self.0, other.0) {
-            list.append(&mut more);
+        for undo in other.list.into_iter().flatten() {
+            // What it did not know to be there already.
+            let known = match &undo {
+                Undo::Array(array, _) => self.has(*array),
+                _ => false,
+            };
+            if !known {
+                self.note(|| undo);
+            }
         }
     }
 
+    /// How many operations may be taken back.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.list.as_ref().map_or(0, Vec::len)
+    }
+
     pub(crate) fn note(&mut self, undo: impl FnOnce() -> Undo) {
-        if let Some(list) = &mut self.0 {
-            list.push(undo());
+        let Some(list) = &mut self.list else {
+            return;
+        };
+        let undo = undo();
+        if let Undo::Array(array, _) = undo
+            && !self.whole.contains(&array)
+        {
+            self.whole.push(array);
         }
+        list.push(undo);
     }
 
     /// The last operation that is not yet taken back.
     pub(crate) fn pop(&mut self) -> Option<Undo> {
-        self.0.as_mut()?.pop()
+        self.list.as_mut()?.pop()
     }
 }
 
@@ -121,7 +182,7 @@ impl Tables {
             | Undo::Deleted { table, .. }
             | Undo::Default { table, .. } => self.undo_entry(program, table, undo),
             // They are not in the tables.
-            Undo::Rates(..) | Undo::Colours(..) | Undo::Other(_) => {}
+            Undo::Rates(..) | Undo::Colours(..) | Undo::Array(..) | Undo::Other(_) => {}
         }
     }
 

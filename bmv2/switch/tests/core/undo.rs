@@ -1,8 +1,8 @@
 //! What a failed batch takes back of meters and of action profiles.
 
 use softswitch::{
-    EntryAction, Group, GroupMember, Member, MeterConfig, MeterTarget, Selection, Switch,
-    TableError, TableOp, Timestamp,
+    CounterTarget, CounterValue, EntryAction, Group, GroupMember, Member, MeterConfig, MeterTarget,
+    Selection, Switch, TableError, TableOp, Timestamp, Value,
 };
 
 use crate::build::{Out, call, entry, exact, run, table};
@@ -200,4 +200,90 @@ fn a_failed_batch_leaves_members_and_groups_in_place() {
             .iter()
             .all(|r| matches!(r, Err(TableError::InUse { .. })))
     );
+}
+
+/// Of arrays that are written whole, each cell is put back by itself.
+#[test]
+fn a_failed_batch_leaves_arrays_as_they_were() {
+    let s = switch();
+    let program = s.program().unwrap();
+    let now = Timestamp::default();
+    let registers = ["In.cells", "In.wide_cells"].map(|n| program.register_by_name(n).unwrap());
+    let counter = program.counter_by_name("In.by_op").unwrap();
+    let meter = program.meter_by_name("In.limits").unwrap();
+    let register = |register, index, number: u8| TableOp::WriteRegister {
+        register,
+        index,
+        value: Value::from_slice(&[number]),
+    };
+    let count = |index, packets| TableOp::WriteCounter {
+        target: CounterTarget::Indexed { counter, index },
+        value: CounterValue { packets, bytes: 3 },
+    };
+    let limit = |index, cir| TableOp::ConfigureMeter {
+        target: MeterTarget::Indexed { meter, index },
+        config: Some(MeterConfig {
+            cir,
+            cburst: 1,
+            pir: cir,
+            pburst: 1,
+            eburst: None,
+        }),
+    };
+    let clear = |index| TableOp::ClearColours {
+        target: MeterTarget::Indexed { meter, index },
+    };
+    let read = || {
+        (
+            registers.map(|r| s.read_register(r, None).unwrap()),
+            s.read_counter(&CounterTarget::Indexed {
+                counter,
+                index: None,
+            })
+            .unwrap(),
+            s.read_meter(&MeterTarget::Indexed { meter, index: None })
+                .unwrap(),
+        )
+    };
+    let mut different = vec![limit(Some(1), 77)];
+    for cell in 0..4_u8 {
+        let index = Some(u32::from(cell));
+        different.push(register(registers[0], index, 40 + cell));
+        different.push(register(registers[1], Some(u32::from(cell % 2)), 60 + cell));
+        different.push(count(index, 50 + u64::from(cell)));
+    }
+    assert!(s.apply(now, &different).iter().all(Result::is_ok));
+    let before = read();
+    // By hand, of each.
+    let [narrow, wide] = &before.0;
+    assert_eq!(narrow[2].as_slice(), [0, 42]);
+    assert_eq!(wide[1].as_slice().last(), Some(&63));
+    assert_eq!((before.1[1].packets, before.1[1].bytes), (51, 3));
+    assert_eq!(before.2[1].map(|c| c.cir), Some(77));
+    assert_eq!(before.2[0], None);
+    let mut ops = Vec::new();
+    for r in registers {
+        ops.extend([
+            register(r, None, 1),
+            register(r, Some(1), 2),
+            register(r, None, 3),
+        ]);
+    }
+    ops.extend([
+        count(Some(3), 9),
+        count(None, 8),
+        count(Some(0), 7),
+        count(None, 6),
+    ]);
+    ops.extend([
+        limit(Some(0), 5),
+        limit(None, 6),
+        clear(None),
+        limit(Some(1), 8),
+        limit(None, 9),
+    ]);
+    // There is no such cell.
+    ops.push(register(registers[0], Some(1000), 1));
+    assert_eq!(s.apply_atomic(now, &ops).unwrap_err().at, ops.len() - 1);
+    assert_eq!(read(), before);
 }
