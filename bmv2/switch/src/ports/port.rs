@@ -167,4 +167,16 @@ impl TxEnd {
         }
         self.queue.send(batch);
     }
+
+    /// Whether packets that were sent still wait for the interface.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(&self.queue, TxQueue::Xdp(tx) if tx.is_waiting())
+    }
+
+    /// Tries to have them leave.
+    pub(super) fn resume(&mut self) {
+        if let TxQueue::Xdp(tx) = &mut self.queue {
+            tx.resume();
+        }
+    }
 }

@@ -21,6 +21,10 @@ const BURST: usize = 64;
 /// burst: bounds memory when a burst is multiplied.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
+/// After how many milliseconds an interface that was too busy is asked again, if
+/// nothing else happens.
+const BUSY_MS: u16 = 1;
+
 /// All ports of a worker, to send to.
 #[derive(Debug)]
 pub(super) struct TxPorts {
@@ -29,6 +33,8 @@ pub(super) struct TxPorts {
     by_port: Vec<Option<u16>>,
     /// Positions whose batch is not empty.
     pending: Vec<u16>,
+    /// Positions whose interface was too busy for all that was sent.
+    waiting: Vec<u16>,
     /// Packets for the controller. It gets them when the burst has ended, so
     /// that it finds them in the counters.
     packet_ins: TxBatch,
@@ -48,6 +54,7 @@ impl TxPorts {
                 .collect(),
             by_port,
             pending: Vec::new(),
+            waiting: Vec::new(),
             packet_ins: TxBatch::default(),
         }
     }
@@ -68,8 +75,7 @@ impl TxPorts {
         if batch.is_empty() {
             self.pending.push(*position);
         } else if batch.bytes() > MAX_BATCH_BYTES {
-            queue.send(batch);
-            batch.clear();
+            send(queue, batch, &mut self.waiting, *position);
         }
         batch.push(packet);
         true
@@ -86,9 +92,26 @@ impl TxPorts {
     fn flush(&mut self) {
         for position in self.pending.drain(..) {
             let (queue, batch) = &mut self.queues[usize::from(position)];
-            queue.send(batch);
-            batch.clear();
+            send(queue, batch, &mut self.waiting, position);
         }
+    }
+
+    /// Has what waits for busy interfaces leave, as far as it can.
+    fn resume(&mut self) {
+        self.waiting.retain(|position| {
+            let (queue, _) = &mut self.queues[usize::from(*position)];
+            queue.resume();
+            queue.is_waiting()
+        });
+    }
+}
+
+/// Sends a batch and empties it; notes where some of it waits.
+fn send(queue: &mut TxEnd, batch: &mut TxBatch, waiting: &mut Vec<u16>, position: u16) {
+    queue.send(batch);
+    batch.clear();
+    if queue.is_waiting() && !waiting.contains(&position) {
+        waiting.push(position);
     }
 }
 
@@ -129,6 +152,7 @@ impl WorkerLoop {
     /// One burst from every port; returns the number of packets.
     fn pass(&mut self) -> usize {
         self.replace_ends();
+        self.tx.resume();
         let mut packets = 0;
         if self.takes_injected {
             packets += self.injected();
@@ -237,7 +261,11 @@ impl WorkerLoop {
                 ends.push(end);
             }
         }
-        if poll(&mut fds, PollTimeout::NONE).is_err() {
+        let timeout = match self.tx.waiting.is_empty() {
+            true => PollTimeout::NONE,
+            false => PollTimeout::from(BUSY_MS),
+        };
+        if poll(&mut fds, timeout).is_err() {
             return; // interrupted by a signal
         }
         if fds[0].any() == Some(true) {

@@ -28,6 +28,8 @@ pub(super) struct XdpTx {
     socket: Arc<Mutex<XskSocket>>,
     /// The last packets could not be sent because the interface was down.
     down: bool,
+    /// The interface was too busy for the last packets: they are in the ring.
+    waiting: bool,
     port: Arc<XdpPort>,
     counters: Arc<PortCounters>,
 }
@@ -43,6 +45,7 @@ impl XdpTx {
         Self {
             socket,
             down: false,
+            waiting: false,
             port: Arc::clone(port),
             counters: Arc::clone(counters),
         }
@@ -55,6 +58,7 @@ impl XdpTx {
             socket: &mut socket,
             counters: &self.counters,
             down: &mut self.down,
+            waiting: &mut self.waiting,
             staged_bytes: 0,
             waits: WAITS,
         };
@@ -84,6 +88,56 @@ impl XdpTx {
         }
         sending.flush();
     }
+
+    /// Whether packets are in the ring that leave only when somebody asks again.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// Asks again.
+    pub(super) fn resume(&mut self) {
+        let socket = self.socket.lock();
+        match push_out(0, || socket.kick()) {
+            // Those of a socket that is down leave when the interface is up.
+            (Pushed::All | Pushed::Down, _) => self.waiting = false,
+            (Pushed::InPart, _) => {}
+        }
+    }
+}
+
+/// How far the kernel has come with a send ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pushed {
+    All,
+    /// The interface is too busy for the rest.
+    InPart,
+    /// The interface is down. What is in the ring the kernel sends late, when
+    /// it comes up, or never.
+    Down,
+}
+
+/// Has the kernel send what is in the ring, the last `packets` of which are new;
+/// also returns how many of them it refused.
+fn push_out(packets: u64, mut kick: impl FnMut() -> io::Result<()>) -> (Pushed, u64) {
+    let (mut retries, mut refused) = (0, 0);
+    loop {
+        match kick() {
+            Ok(()) => return (Pushed::All, refused),
+            Err(error) if is_down(&error) => return (Pushed::Down, refused),
+            // One packet did not leave, others may wait behind it.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && refused < packets => {
+                refused += 1;
+            }
+            // The kernel sends so many at a time, or the queue is full.
+            Err(_) if retries < KICKS => {
+                retries += 1;
+                if retries > packets as u32 / 32 + 1 {
+                    std::thread::yield_now();
+                }
+            }
+            Err(_) => return (Pushed::InPart, refused),
+        }
+    }
 }
 
 /// A batch that is being sent.
@@ -91,6 +145,7 @@ struct Sending<'a> {
     socket: &'a mut XskSocket,
     counters: &'a PortCounters,
     down: &'a mut bool,
+    waiting: &'a mut bool,
     /// Length of what is staged.
     staged_bytes: u64,
     /// How often to wait for room.
@@ -132,32 +187,13 @@ impl Sending<'_> {
     fn flush(&mut self) {
         let packets = self.socket.submit() as u64;
         let bytes = std::mem::take(&mut self.staged_bytes);
-        let (mut retries, mut refused) = (0, 0);
-        loop {
-            match self.socket.kick() {
-                Ok(()) => break,
-                Err(error) if is_down(&error) => {
-                    // They stay in the ring: the kernel sends them late, when
-                    // the interface comes up, or never.
-                    *self.down = true;
-                    self.counters.lost(TxLoss::PortDown, packets - refused);
-                    self.counters.lost(TxLoss::Refused, refused);
-                    return;
-                }
-                // One packet did not leave, others may wait behind it.
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && refused < packets => {
-                    refused += 1;
-                }
-                // The kernel sends so many at a time, or the queue is full.
-                Err(_) if retries < KICKS => {
-                    retries += 1;
-                    if retries > packets as u32 / 32 + 1 {
-                        std::thread::yield_now();
-                    }
-                }
-                // They go with the next ones.
-                Err(_) => break,
-            }
+        let (pushed, refused) = push_out(packets, || self.socket.kick());
+        *self.waiting = pushed == Pushed::InPart;
+        if pushed == Pushed::Down {
+            *self.down = true;
+            self.counters.lost(TxLoss::PortDown, packets - refused);
+            self.counters.lost(TxLoss::Refused, refused);
+            return;
         }
         self.counters.lost(TxLoss::Refused, refused);
         if packets > refused {
@@ -173,4 +209,35 @@ fn is_down(error: &io::Error) -> bool {
     error
         .raw_os_error()
         .is_some_and(|code| down.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_busy_interface_leaves_waits_to_be_asked_for() {
+        let error = |code| Err(io::Error::from_raw_os_error(code));
+        // So many answers of each kind, then success.
+        type Answers = &'static [(u32, i32)];
+        let cases: [(u64, Answers, (Pushed, u64)); 6] = [
+            (3, &[], (Pushed::All, 0)),
+            (3, &[(KICKS, libc::EAGAIN)], (Pushed::All, 0)),
+            (3, &[(KICKS + 1, libc::EAGAIN)], (Pushed::InPart, 0)),
+            (3, &[(2, libc::EBUSY)], (Pushed::All, 2)),
+            (
+                3,
+                &[(1, libc::EBUSY), (1, libc::ENETDOWN)],
+                (Pushed::Down, 1),
+            ),
+            // When nothing is new, nothing can be refused.
+            (0, &[(KICKS + 1, libc::EBUSY)], (Pushed::InPart, 0)),
+        ];
+        for (packets, answers, expected) in cases {
+            let all = answers.iter();
+            let mut all = all.flat_map(|&(count, code)| (0..count).map(move |_| code));
+            let kick = || all.next().map_or(Ok(()), error);
+            assert_eq!(push_out(packets, kick), expected, "{packets} {answers:?}");
+        }
+    }
 }
