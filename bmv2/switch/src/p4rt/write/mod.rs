@@ -2,6 +2,7 @@
 //! packets are not disturbed for each.
 
 mod atomic;
+mod default;
 mod resources;
 mod rollback;
 
@@ -18,7 +19,7 @@ use super::canonical;
 use super::entry::{self, ActionUse};
 use super::fault::{Fault, Outcome};
 use super::profiles::{Profiles, Writer};
-use super::target::{Marks, Target};
+use super::target::Target;
 use crate::switch::Journal;
 use crate::{CounterValue, EntryAction, EntryKey, TableEntry, TableError, TableOp, Timestamp};
 
@@ -343,80 +344,6 @@ impl<'t> Batch<'t> {
             self.configure_meter((&table.name, kind), target, config, colours)?;
         }
         Ok(())
-    }
-
-    fn default_entry(
-        &mut self,
-        table: &TableBinding,
-        kind: UpdateType,
-        entry: p4::TableEntry,
-    ) -> Outcome<()> {
-        let invalid = |what: &str| Err(Fault::invalid(format!("table {}: {what}", table.name)));
-        if kind != UpdateType::Modify {
-            return invalid("the default entry can only be modified");
-        }
-        entry::check_default(table, &entry)?;
-        if entry.idle_timeout_ns != 0 {
-            return invalid("the default entry has no idle timeout");
-        }
-        self.flush();
-        let op = match entry.action.as_ref().and_then(|a| a.r#type.as_ref()) {
-            None => TableOp::ResetDefault { table: table.core },
-            Some(p4::table_action::Type::Action(action)) => TableOp::SetDefault {
-                table: table.core,
-                action: EntryAction::Call(entry::decode_action(table, action, ActionUse::Default)?),
-            },
-            Some(p4::table_action::Type::ActionProfileMemberId(id)) => TableOp::SetDefault {
-                table: table.core,
-                action: EntryAction::Member(*id),
-            },
-            Some(p4::table_action::Type::ActionProfileGroupId(id)) => TableOp::SetDefault {
-                table: table.core,
-                action: EntryAction::Group(*id),
-            },
-            Some(p4::table_action::Type::ActionProfileActionSet(_)) => {
-                return invalid("the default entry cannot have an action set");
-            }
-        };
-        if table.const_default {
-            return Err(Fault::denied(format!(
-                "table {}: its default entry is constant",
-                table.name
-            )));
-        }
-        let resets = matches!(op, TableOp::ResetDefault { .. });
-        self.push(op);
-        if resets {
-            self.reset_direct(table);
-        }
-        self.write_direct(table, None, &entry)?;
-        self.flush_current()?;
-        let marks = Arc::make_mut(&mut self.target.default_marks);
-        if resets {
-            marks.remove(&table.id);
-        } else {
-            let written = Marks {
-                cookie: entry.controller_metadata,
-                metadata: entry.metadata,
-            };
-            marks.insert(table.id, written);
-        }
-        Ok(())
-    }
-
-    /// Makes the direct resources of the default entry what they are at first
-    /// (specification, "Default Entry"). The meter's rates go anyway.
-    fn reset_direct(&mut self, table: &TableBinding) {
-        if table.counter.is_some() {
-            self.push(TableOp::WriteCounter {
-                target: resources::counter_of(table, None),
-                value: CounterValue::default(),
-            });
-        }
-        if table.meter.is_some() {
-            let target = resources::meter_of(table, None);
-            self.push(TableOp::ClearColours { target });
-        }
     }
 
     /// An entry of a table with an action profile.
