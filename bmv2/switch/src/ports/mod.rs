@@ -103,6 +103,38 @@ pub enum PortError {
         /// The device.
         interface: String,
     },
+    /// No device can have this name.
+    #[error("port {port}: no TAP device can be named {interface:?}: {problem}")]
+    TapName {
+        /// The port's number.
+        port: u16,
+        /// The name.
+        interface: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The interface is there, but not one that can be attached to so.
+    #[error(
+        "port {port}: the interface {interface} is there and is no TAP device, or one with \
+         several queues; `-i {port}@{interface}` without `tap:` attaches other interfaces"
+    )]
+    NotTap {
+        /// The port's number.
+        port: u16,
+        /// The interface.
+        interface: String,
+    },
+    /// The device has another user.
+    #[error(
+        "port {port}: the TAP device {interface} is in use, by another port of this switch or \
+         by another process; give every port a device of its own"
+    )]
+    TapInUse {
+        /// The port's number.
+        port: u16,
+        /// The device.
+        interface: String,
+    },
     /// AF_XDP does not work for this interface.
     #[error(
         "port {port}: AF_XDP on {interface} {problem}; \

@@ -47,16 +47,25 @@ pub(super) fn open(
             source,
         }
     };
+    if let Some(problem) = problem_of_name(interface) {
+        return Err(PortError::TapName {
+            port,
+            interface: interface.to_owned(),
+            problem,
+        });
+    }
     let socket = std::net::UdpSocket::bind("127.0.0.1:0")
         .or_else(|_| std::net::UdpSocket::bind("[::]:0"))
         .map_err(failed("open a socket"))?;
     let before = sys::link(socket.as_fd(), interface).map_err(failed("look up the interface"))?;
-    let fd = sys::open_tap(interface).map_err(|source| match source.kind() {
-        io::ErrorKind::PermissionDenied => PortError::TapNotPermitted {
-            port,
-            interface: interface.to_owned(),
-        },
-        _ => failed("open /dev/net/tun for a TAP device")(source),
+    let fd = sys::open_tap(interface).map_err(|source| {
+        let interface = interface.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => PortError::TapNotPermitted { port, interface },
+            Some(libc::EBUSY) => PortError::TapInUse { port, interface },
+            Some(libc::EINVAL) if before.is_some() => PortError::NotTap { port, interface },
+            _ => failed("open /dev/net/tun for a TAP device")(source),
+        }
     })?;
     if before.is_none() {
         sys::set_up(socket.as_fd(), interface).map_err(failed("set the TAP device up"))?;
@@ -71,6 +80,18 @@ pub(super) fn open(
     let link = sys::link(socket.as_fd(), interface).map_err(failed("look up the interface"))?;
     let counters = Arc::clone(counters);
     Ok((rx, TapTx { fd, counters }, link))
+}
+
+/// Why the kernel would take no device of this name, or give it another one.
+fn problem_of_name(name: &str) -> Option<&'static str> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Some("names have at most 15 bytes");
+    }
+    let stranger = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | ':' | '%' | '\0');
+    if name.contains(stranger) || name == "." || name == ".." {
+        return Some("names have no `/`, `:`, `%` or blank, and are not `.` or `..`");
+    }
+    None
 }
 
 impl TapRx {
@@ -127,5 +148,51 @@ impl TapTx {
                 Err(_) => self.counters.lost(TxLoss::Refused, 1),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sys::isolated::isolated;
+    use super::*;
+
+    fn refusal(interface: &str) -> Option<String> {
+        let result = open(1, interface, &Arc::default());
+        result.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_that_no_device_can_have_are_told_from_others() {
+        for (name, problem) in [
+            ("sixteen-bytes-16", "15 bytes"),
+            ("a/b", "`/`"),
+            ("tap%d", "`%`"),
+            ("..", "`..`"),
+        ] {
+            let text = refusal(name).unwrap();
+            assert!(text.contains(name) && text.contains(problem), "{text}");
+        }
+        assert_eq!(problem_of_name("fifteen-bytes-1"), None);
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_a_device_is_said() {
+        let found = isolated(|| {
+            // Without /dev/net/tun, or the right to use it, nothing is to be seen.
+            let held = open(2, "t0", &Arc::default()).ok()?;
+            let texts = [refusal("lo")?, refusal("t0")?];
+            drop(held);
+            Some(texts)
+        });
+        let Some(Some([other, twice])) = found else {
+            println!("SKIPPED: no TAP device in a network namespace of its own");
+            return;
+        };
+        assert!(
+            other.contains("lo is there and is no TAP device"),
+            "{other}"
+        );
+        assert!(other.contains("-i 1@lo"), "{other}");
+        assert!(twice.contains("the TAP device t0 is in use"), "{twice}");
     }
 }

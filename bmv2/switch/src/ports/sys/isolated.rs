@@ -2,7 +2,9 @@
 
 /// Runs on a thread in a network namespace of its own, where the loopback
 /// interface, of index [`LOOPBACK`], is up; `None` if that is not allowed.
-pub(super) fn isolated<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(in crate::ports) fn isolated<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let thread = std::thread::spawn(|| {
         use nix::sched::{CloneFlags, unshare};
         unshare(CloneFlags::CLONE_NEWNET).ok()?;

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 mod bpf;
 #[cfg(test)]
-mod isolated;
+pub(super) mod isolated;
 mod link;
 mod packet;
 mod prefetch;
