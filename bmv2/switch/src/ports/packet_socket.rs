@@ -193,7 +193,20 @@ impl PacketRx {
         match error {
             Ok(code) if code != 0 => {
                 let error = io::Error::from_raw_os_error(code);
-                tracing::warn!(port = self.port, interface = self.interface, %error, "port");
+                let (port, interface) = (self.port, &self.interface);
+                if code == libc::ENETDOWN {
+                    tracing::warn!(
+                        port,
+                        interface,
+                        "the interface has been set down: nothing comes in until it is up again"
+                    );
+                } else {
+                    tracing::warn!(
+                        port,
+                        interface,
+                        "receiving from the interface failed: {error}"
+                    );
+                }
             }
             _ => {}
         }
