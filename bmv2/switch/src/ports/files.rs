@@ -4,12 +4,13 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::PortError;
 use super::counters::PortCounters;
 use super::dataplane::Shared;
-use super::pcap::{FilePacket, PcapReader};
+use super::pcap::{FilePacket, PcapReadError, PcapReader};
 use super::sys::Wake;
 
 /// How long the reader rests when the worker has enough to do.
@@ -59,47 +60,60 @@ pub(super) struct Input {
     port: u16,
     path: PathBuf,
     counters: Arc<PortCounters>,
-    /// `None` for a pipe that is opened later, and at the end.
+    /// Opens a pipe, which waits for its writer.
+    opening: Option<JoinHandle<Result<PcapReader, PcapReadError>>>,
+    /// `None` for a pipe that is not open yet, and at the end.
     reader: Option<PcapReader>,
     /// The next packet, unless the file has none any more.
     next: FilePacket,
+    /// Packets that had been captured in part only.
+    left_out: u64,
 }
 
 impl Input {
-    /// Opens the file; a pipe only later, since that waits for a writer.
+    /// Opens the file. A pipe is opened on a thread of its own: that waits for
+    /// whoever writes it, who may open several in any order.
     pub(super) fn open(
         port: u16,
         path: &Path,
         counters: &Arc<PortCounters>,
     ) -> Result<Self, PortError> {
         let pipe = std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo());
-        let reader = if pipe {
-            None
+        let (opening, reader) = if pipe {
+            let path = path.to_owned();
+            let thread = std::thread::Builder::new()
+                .name(format!("pipe-{port}"))
+                .spawn(move || PcapReader::open(&path))
+                .map_err(PortError::Thread)?;
+            (Some(thread), None)
         } else {
             let opened = PcapReader::open(path).map_err(|source| PortError::File {
                 port,
                 path: path.to_owned(),
                 source,
             })?;
-            Some(opened)
+            (None, Some(opened))
         };
         Ok(Self {
             port,
             path: path.to_owned(),
             counters: Arc::clone(counters),
+            opening,
             reader,
             next: FilePacket::default(),
+            left_out: 0,
         })
     }
 
+    /// Waits until the file is open.
     fn begin(&mut self) {
-        if self.reader.is_none() {
-            match PcapReader::open(&self.path) {
-                Ok(reader) => self.reader = Some(reader),
-                Err(error) => self.fail(&error),
-            }
+        let Some(opening) = self.opening.take() else {
+            return;
+        };
+        match opening.join().unwrap_or(Err(PcapReadError::Damaged)) {
+            Ok(reader) => self.reader = Some(reader),
+            Err(error) => self.fail(&error),
         }
-        self.advance(&mut || ());
     }
 
     /// Reads the next whole packet into `next`; before it has to wait for more
@@ -108,20 +122,36 @@ impl Input {
         while let Some(reader) = &mut self.reader {
             match reader.next(&mut self.next, &mut *before_reading) {
                 Ok(true) if (self.next.bytes.len() as u64) < u64::from(self.next.length) => {
+                    self.left_out += 1;
                     if self.counters.truncated() == 0 {
-                        let path = self.path.display();
-                        tracing::warn!(%path, "left out a packet that was captured in part only");
+                        let (port, path) = (self.port, self.path.display());
+                        tracing::warn!(
+                            port, %path,
+                            "left out a packet that was captured in part only; all such are \
+                             counted as rx_truncated in /stats (--http)"
+                        );
                     }
                 }
                 Ok(true) => return,
-                Ok(false) => self.reader = None,
+                Ok(false) => self.end(),
                 Err(error) => self.fail(&error),
             }
         }
     }
 
-    fn fail(&mut self, error: &dyn std::fmt::Display) {
+    fn end(&mut self) {
         self.reader = None;
+        if self.left_out > 1 {
+            let (port, path, packets) = (self.port, self.path.display(), self.left_out);
+            tracing::warn!(
+                port, %path, packets,
+                "left out the packets of this file that were captured in part only"
+            );
+        }
+    }
+
+    fn fail(&mut self, error: &dyn std::fmt::Display) {
+        self.end();
         self.counters.file_damaged();
         let (port, path) = (self.port, self.path.display());
         tracing::error!(port, %path, "no more packets from this file: {error}");
@@ -144,8 +174,12 @@ pub(super) fn feed(mut inputs: Vec<Input>, wait: Duration, shared: &Shared, wake
         std::thread::sleep(left.min(STOP_PAUSE));
     }
     inputs.sort_by_key(|input| input.port);
+    // Whoever writes pipes may write no packet before all are open.
     for input in &mut inputs {
         input.begin();
+    }
+    for input in &mut inputs {
+        input.advance(&mut || ());
     }
     let mut burst = Burst::default();
     while let Some(input) = earliest(&mut inputs) {

@@ -49,7 +49,7 @@ impl Running {
             .args(["run", PROGRAM, "--entries", "commands.txt"])
             .args(["--grpc-server-addr", "127.0.0.1:0", "--use-files", "0"])
             .args(arguments)
-            .stderr(std::process::Stdio::null())
+            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
             .spawn()
             .unwrap();
         Self(child)
@@ -154,6 +154,74 @@ fn a_pipe_is_read_as_it_is_written() {
     assert_eq!(packets(&out), [frame(2, 7)]);
     drop(writer);
     assert!(switch.stop());
+}
+
+/// p4c's driver opens all pipes, with the header of a file in each, before it
+/// writes a packet; another may open them in another order.
+#[test]
+fn pipes_are_opened_without_waiting_for_packets() {
+    for (number, order) in [["one", "two", "three"], ["three", "one", "two"]]
+        .iter()
+        .enumerate()
+    {
+        let folder = Folder::new(&format!("all-pipes-{number}"));
+        folder.file("commands.txt", ENTRIES);
+        for name in order {
+            let pipe = folder.path().join(format!("{name}_in.pcap"));
+            nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        let switch = Running::start(&folder, &["-i", "1@one", "-i", "2@two", "-i", "3@three"]);
+        let (done, opened) = std::sync::mpsc::channel();
+        let paths = order.map(|name| folder.path().join(format!("{name}_in.pcap")));
+        // To open a pipe waits for its reader, so a thread does: the test must end.
+        std::thread::spawn(move || {
+            let writers = paths.map(|path| {
+                let mut pipe = std::fs::File::options().write(true).open(path).unwrap();
+                pipe.write_all(&pcap(&[])).unwrap();
+                pipe
+            });
+            let _ = done.send(writers);
+        });
+        let mut writers = opened
+            .recv_timeout(Duration::from_secs(20))
+            .expect("all pipes are open");
+        let at = |wanted: &str| order.iter().position(|name| name == &wanted).unwrap();
+        let (first, second) = (frame(3, 1), frame(3, 2));
+        // The earlier packet is written last.
+        let mut write = |name: &str, time: u32, packet: &[u8]| {
+            let record = &pcap(&[(time, packet)])[24..];
+            writers[at(name)].write_all(record).unwrap();
+        };
+        write("two", 20, &second);
+        write("one", 10, &first);
+        drop(writers);
+        let three = folder.path().join("three_out.pcap");
+        let found = wait_for_bytes(&three, 24 + 2 * (16 + first.len()));
+        assert_eq!(packets(&found), [first, second]);
+        assert!(switch.stop());
+    }
+}
+
+#[test]
+fn packets_captured_in_part_are_counted() {
+    let folder = Folder::new("cut");
+    folder.file("commands.txt", ENTRIES);
+    let mut cut = pcap(&[(1, &frame(2, 1)), (2, &frame(2, 2)), (3, &frame(2, 3))]);
+    let record = 16 + 15;
+    for packet in [0, 1] {
+        // The original length, a byte more than there are.
+        cut[24 + packet * record + 15] = 16;
+    }
+    folder.file("one_in.pcap", cut);
+    folder.file("two_in.pcap", pcap(&[]));
+    let switch = Running::start(&folder, &["-i", "1@one", "-i", "2@two"]);
+    let out = wait_for_bytes(&folder.path().join("two_out.pcap"), 24 + record);
+    assert_eq!(packets(&out), [frame(2, 3)]);
+    assert!(switch.stop());
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let of = |what: &str| -> Vec<&str> { log.lines().filter(|l| l.contains(what)).collect() };
+    assert_eq!(of("rx_truncated").len(), 1, "{log}");
+    assert_eq!(of("packets=2").len(), 1, "{log}");
 }
 
 #[test]
