@@ -1,6 +1,7 @@
 //! The program around the switch: command line, start and stop.
 
 mod http;
+mod listen;
 mod load;
 mod options;
 mod stf;
@@ -8,7 +9,6 @@ mod tls;
 mod trace;
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use clap::Parser as _;
 use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
 use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec};
 use softswitch::{Switch, SwitchConfig};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
@@ -128,11 +127,11 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     }
 
     // Everything that can fail comes before the first packet is taken.
-    let grpc = listen(options.grpc_server_addr, "--grpc-server-addr").await?;
-    let http = match options.http {
-        Some(address) => Some(listen(address, "--http").await?),
-        None => None,
-    };
+    let grpc = listen::listen(&options.grpc_server_addr, "--grpc-server-addr").await?;
+    let http = options
+        .http
+        .map(|address| listen::listen_at(address, "--http"))
+        .transpose()?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
 
@@ -160,18 +159,28 @@ async fn serve(options: Options) -> anyhow::Result<()> {
             }
         });
     }
+    let mut addresses = Vec::new();
+    for listener in &grpc {
+        let address = listener
+            .local_addr()
+            .context("cannot ask for the address")?;
+        addresses.push(address.to_string());
+    }
     tracing::info!(
-        address = %options.grpc_server_addr,
+        address = addresses.join(", "),
         over,
         device_id = options.device_id,
         ports = options.interface.len(),
         "serving P4Runtime"
     );
 
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = server.serve(grpc, async {
-        let _ = stopped.await;
-    });
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let serving = futures::future::try_join_all(grpc.into_iter().map(|listener| {
+        let mut stopped = stopped.clone();
+        server.serve(listener, async move {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        })
+    }));
     tokio::pin!(serving);
     tokio::select! {
         result = &mut serving => {
@@ -183,7 +192,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         _ = interrupt.recv() => {}
     }
     tracing::info!("stopping");
-    let _ = stop.send(());
+    let _ = stop.send(true);
     let _ = tokio::time::timeout(GRACE, serving).await;
     plane.stop();
     Ok(())
@@ -218,16 +227,6 @@ fn ports(options: &Options) -> Vec<PortSpec> {
 fn wait_of(seconds: Option<i32>) -> Duration {
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     Duration::from_secs(seconds.unwrap_or(0))
-}
-
-async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "cannot listen on {address}; `ss -ltnp sport = :{}` shows who does, \
-             {option} chooses another address",
-            address.port()
-        )
-    })
 }
 
 fn init_log(options: &Options) -> anyhow::Result<()> {

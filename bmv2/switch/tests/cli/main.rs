@@ -8,6 +8,7 @@
 )]
 
 mod files;
+mod start;
 mod stf;
 mod trace;
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
+use super::listen::Address;
 use super::tls::TlsOptions;
 
 /// A software P4 switch that speaks P4Runtime.
@@ -49,9 +50,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) device_id: u64,
 
-    /// Where P4Runtime is served.
+    /// Where P4Runtime is served. 0.0.0.0 stands for all addresses, those of
+    /// IPv6 included.
     #[arg(long, default_value = "0.0.0.0:9559", value_name = "ADDR:PORT")]
-    pub(crate) grpc_server_addr: SocketAddr,
+    pub(crate) grpc_server_addr: Address,
 
     /// Ask a silent controller so often whether it is still there, and end its
     /// connection if it does not answer within the same time.
@@ -323,7 +325,7 @@ mod tests {
                 name: "s1-eth2".into()
             }
         );
-        assert_eq!(options.grpc_server_addr.port(), 50051);
+        assert_eq!(options.grpc_server_addr.to_string(), "127.0.0.1:50051");
         assert_eq!((options.cpu_port, options.drop_port), (Some(255), 510));
         assert_eq!(options.pcap, Some("/tmp".into()));
         assert!(options.no_p4 && options.program.is_none() && options.log_console);

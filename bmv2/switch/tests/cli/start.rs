@@ -1,0 +1,175 @@
+//! Starting the switch as scripts written for `simple_switch_grpc` do.
+
+use std::net::{Ipv4Addr, Ipv6Addr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Folder, outcome, softswitch};
+
+/// A running switch that ends with this value, and its log.
+struct Started {
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Started {
+    /// Starts it in a folder; its standard error goes to a file there.
+    fn new(command: &mut Command, folder: &Folder) -> Self {
+        let log = folder.path().join("stderr");
+        let child = command
+            .current_dir(folder.path())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it serves; returns its log so far.
+    fn ready(&mut self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let log = self.log();
+            if log.contains("serving P4Runtime") {
+                return log;
+            }
+            let ended = self.child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "{ended:?} {log}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Ends it as an operator does; returns whether it said it went well.
+    fn stop(mut self) -> bool {
+        self.signal(Signal::SIGTERM);
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The port in the line that tells where P4Runtime is served.
+fn port(log: &str) -> u16 {
+    let line = log.lines().find(|line| line.contains("serving P4Runtime"));
+    let (_, address) = line.unwrap().split_once("address=").unwrap();
+    let address = address.trim_start_matches('"');
+    let end = address.find([' ', '"', ',']).unwrap_or(address.len());
+    let (_, port) = address[..end].rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
+#[test]
+fn all_addresses_include_those_of_ipv6() {
+    let folder = Folder::new("dual");
+    let arguments = ["--no-p4", "--", "--grpc-server-addr", "0.0.0.0:0"];
+    let mut switch = Started::new(softswitch().args(arguments), &folder);
+    let port = port(&switch.ready());
+    assert_ne!(port, 0);
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+    }
+    assert!(switch.stop());
+}
+
+#[test]
+fn a_host_name_is_an_address() {
+    let folder = Folder::new("host-name");
+    let arguments = ["--no-p4", "--", "--grpc-server-addr", "localhost:0"];
+    let mut switch = Started::new(softswitch().args(arguments), &folder);
+    let port = port(&switch.ready());
+    TcpStream::connect(("localhost", port)).unwrap();
+    let (code, _, stderr) = outcome(softswitch().args([
+        "--no-p4",
+        "--grpc-server-addr",
+        &format!("localhost:{port}"),
+    ]));
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains(&format!("`ss -ltnp sport = :{port}`")),
+        "{stderr}"
+    );
+    assert_eq!(
+        stderr.matches("ddress already in use").count(),
+        1,
+        "{stderr}"
+    );
+    assert!(switch.stop());
+}
+
+/// A namespace of its own lets the test set an interface down.
+#[test]
+fn an_interface_that_is_set_down_is_told() {
+    let folder = Folder::new("set-down");
+    let command = |folder: &Folder| {
+        let script = "ip link set lo up && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args([
+                "-n",
+                "sh",
+                "-c",
+                script,
+                "sh",
+                env!("CARGO_BIN_EXE_softswitch"),
+            ])
+            .args([
+                "--no-p4",
+                "-i",
+                "1@lo",
+                "--",
+                "--grpc-server-addr",
+                "127.0.0.1:0",
+            ])
+            .env_remove("RUST_LOG");
+        Started::new(&mut command, folder)
+    };
+    let allowed = Command::new("unshare")
+        .args(["-n", "ip", "link", "set", "lo", "up"])
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: no network namespace of its own");
+        return;
+    }
+    let mut switch = command(&folder);
+    switch.ready();
+    let pid = switch.child.id().to_string();
+    let down = ["-t", &pid, "-n", "ip", "link", "set", "lo", "down"];
+    assert!(
+        Command::new("nsenter")
+            .args(down)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !switch.log().contains("the interface has been set down") {
+        assert!(Instant::now() < deadline, "{}", switch.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(
+        !switch.log().contains("WARN port port="),
+        "{}",
+        switch.log()
+    );
+    assert!(switch.stop());
+}
