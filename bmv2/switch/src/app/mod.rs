@@ -4,6 +4,7 @@ mod http;
 mod listen;
 mod load;
 mod options;
+mod report;
 mod stf;
 mod tls;
 mod trace;
@@ -53,7 +54,7 @@ pub(crate) fn run() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("softswitch: {error:#}");
+            eprintln!("softswitch: {}", report::sentence(&error));
             match word.as_deref() {
                 Some("stf" | "trace") => ExitCode::from(FAILED),
                 _ => ExitCode::FAILURE,

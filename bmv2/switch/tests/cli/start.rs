@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Folder, outcome, softswitch};
+use super::{Folder, PROGRAM, outcome, softswitch};
 
 /// A running switch that ends with this value, and its log.
 struct Started {
@@ -172,4 +172,36 @@ fn an_interface_that_is_set_down_is_told() {
         switch.log()
     );
     assert!(switch.stop());
+}
+
+#[test]
+fn causes_are_said_once() {
+    let folder = Folder::new("causes");
+    folder.file("empty_in.pcap", "no packets");
+    let address = ["--grpc-server-addr", "127.0.0.1:0"];
+    for (arguments, cause) in [
+        (vec![PROGRAM, "--p4info", "no/such.txtpb"], "No such file"),
+        (
+            vec![PROGRAM, "--use-files", "0", "-i", "1@absent"],
+            "No such file",
+        ),
+        (
+            vec![PROGRAM, "--use-files", "0", "-i", "1@empty"],
+            "neither pcap nor pcapng",
+        ),
+        (vec!["no/such.json"], "No such file"),
+    ] {
+        let mut command = softswitch();
+        command
+            .current_dir(folder.path())
+            .args(&arguments)
+            .args(address);
+        let (code, _, stderr) = outcome(&mut command);
+        assert_eq!(code, 1);
+        let error = stderr
+            .lines()
+            .find(|line| line.starts_with("softswitch: "))
+            .unwrap();
+        assert_eq!(error.matches(cause).count(), 1, "{error}");
+    }
 }
