@@ -5,6 +5,7 @@ mod listen;
 mod load;
 mod options;
 mod report;
+mod signals;
 mod stf;
 mod tls;
 mod trace;
@@ -19,11 +20,11 @@ use clap::Parser as _;
 use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
 use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec};
 use softswitch::{Switch, SwitchConfig};
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use options::Options;
+use signals::Signals;
 
 /// How long open calls may take to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
@@ -133,8 +134,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         .http
         .map(|address| listen::listen_at(address, "--http"))
         .transpose()?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let signals = Signals::new()?;
 
     let plane = DataPlane::start(
         &switch,
@@ -189,8 +189,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
             result.context("the P4Runtime server failed")?;
             bail!("the P4Runtime server has ended");
         }
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = signals.wait() => {}
     }
     tracing::info!("stopping");
     let _ = stop.send(true);

@@ -205,3 +205,26 @@ fn causes_are_said_once() {
         assert_eq!(error.matches(cause).count(), 1, "{error}");
     }
 }
+
+#[test]
+fn an_ignored_interrupt_stays_ignored() {
+    let folder = Folder::new("interrupt");
+    let started = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", script, "sh", env!("CARGO_BIN_EXE_softswitch")])
+            .args(["--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"])
+            .env_remove("RUST_LOG");
+        let mut switch = Started::new(&mut shell, &folder);
+        switch.ready();
+        switch
+    };
+    let mut switch = started("trap '' INT; exec \"$@\"");
+    switch.signal(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(switch.child.try_wait().unwrap(), None);
+    assert!(switch.stop());
+    let mut switch = started("exec \"$@\"");
+    switch.signal(Signal::SIGINT);
+    assert!(switch.child.wait().unwrap().success());
+}
