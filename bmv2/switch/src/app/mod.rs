@@ -11,6 +11,7 @@ mod tls;
 mod trace;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,6 +242,10 @@ fn init_log(options: &Options) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_target(false);
     if let Some(path) = &options.log_file {
+        // The name that simple_switch_grpc gives the file.
+        let mut path = path.clone().into_os_string();
+        path.push(".txt");
+        let path = Path::new(&path);
         let file = std::fs::File::create(path)
             .with_context(|| format!("cannot write the log to {}", path.display()))?;
         builder.with_ansi(false).with_writer(file).init();

@@ -228,3 +228,18 @@ fn an_ignored_interrupt_stays_ignored() {
     switch.signal(Signal::SIGINT);
     assert!(switch.child.wait().unwrap().success());
 }
+
+#[test]
+fn the_log_file_has_the_name_that_bmv2_gives_it() {
+    let folder = Folder::new("log-file");
+    let arguments = ["--no-p4", "--log-file", "switch.log", "--log-flush", "--"];
+    let address = ["--grpc-server-addr", "127.0.0.1:0"];
+    let mut switch = Started::new(softswitch().args(arguments).args(address), &folder);
+    switch.log = folder.path().join("switch.log.txt");
+    switch.ready();
+    assert!(switch.stop());
+    let (code, _, stderr) =
+        outcome(softswitch().args(["--no-p4", "--log-console", "--log-file", "x"]));
+    assert_ne!(code, 0);
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
+}

@@ -117,8 +117,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) log_console: bool,
 
-    /// Log to a file.
-    #[arg(long, value_name = "FILE")]
+    /// Log to FILE.txt.
+    #[arg(long, value_name = "FILE", conflicts_with = "log_console")]
     pub(crate) log_file: Option<PathBuf>,
 
     /// Log level: trace, debug, info, warn, error or off.
@@ -356,6 +356,7 @@ mod tests {
             "s --priority-queues 0",
             "s --p4info x",
             "s --no-such-option",
+            "s --log-file x --log-console",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
