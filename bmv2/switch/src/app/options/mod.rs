@@ -281,7 +281,10 @@ impl FromStr for Interface {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // bmv2 reads the number as C++ does, and p4c's drivers write "-i 1@veth0"
+        // as one argument.
         let (port, name) = text
+            .trim()
             .split_once('@')
             .ok_or("write it as PORT@IFACE, for example 1@veth0")?;
         let port = port
@@ -304,7 +307,11 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options, clap::Error> {
-        let args = line.split_whitespace().map(OsString::from).collect();
+        parse_args(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn parse_args(args: &[&str]) -> Result<Options, clap::Error> {
+        let args = args.iter().map(OsString::from).collect();
         Options::try_parse_from(without_separator(args))
     }
 
@@ -360,5 +367,13 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn blanks_around_an_interface_do_not_matter() {
+        let args = ["s", "-i 1@veth0", "-i", " 2@tap:t0", "--interface= 3@veth1"];
+        let options = parse_args(&args).unwrap();
+        let found = options.interface.iter().map(|i| (i.port, i.name.as_str()));
+        assert!(found.eq([(1, "veth0"), (2, "tap:t0"), (3, "veth1")]));
     }
 }
