@@ -68,17 +68,14 @@ pub(crate) fn run() -> ExitCode {
 /// Runs the switch until SIGTERM or SIGINT.
 fn switch(options: Options) -> anyhow::Result<ExitCode> {
     init_log(&options)?;
-    let notes = options.ignored.notes().into_iter();
-    for note in notes.chain(options.tls.notes()) {
+    for note in options.notes() {
         tracing::warn!("{note}");
+    }
+    if let Some(folder) = &options.pcap {
+        check_folder(folder, options.program.is_some() || options.no_p4)?;
     }
     if options.program.is_none() && !options.no_p4 {
         bail!("there is no program: give the JSON that p4c-bm2-ss wrote, or --no-p4");
-    }
-    if let Some(folder) = &options.pcap
-        && !folder.is_dir()
-    {
-        bail!("--pcap: there is no folder {}", folder.display());
     }
     if options.cpu_port == Some(options.drop_port) {
         bail!(
@@ -197,6 +194,25 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let _ = tokio::time::timeout(GRACE, serving).await;
     plane.stop();
     Ok(())
+}
+
+/// Checks the folder of captures; `started` if the switch has what it needs
+/// otherwise.
+fn check_folder(folder: &Path, started: bool) -> anyhow::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let shown = folder.display();
+    if !started && (folder.is_file() || folder.extension().is_some_and(|e| e == "json")) {
+        bail!(
+            "--pcap takes the argument behind it as the folder to write to, here {shown}, so \
+             there is no program: write `--pcap=. {shown}` for the current folder"
+        );
+    }
+    if folder.exists() {
+        bail!("--pcap: {shown} is not a folder");
+    }
+    bail!("--pcap: there is no folder {shown}; make it first");
 }
 
 fn ports(options: &Options) -> Vec<PortSpec> {

@@ -67,55 +67,6 @@ impl Drop for Started {
     }
 }
 
-/// The port in the line that tells where P4Runtime is served.
-fn port(log: &str) -> u16 {
-    let line = log.lines().find(|line| line.contains("serving P4Runtime"));
-    let (_, address) = line.unwrap().split_once("address=").unwrap();
-    let address = address.trim_start_matches('"');
-    let end = address.find([' ', '"', ',']).unwrap_or(address.len());
-    let (_, port) = address[..end].rsplit_once(':').unwrap();
-    port.parse().unwrap()
-}
-
-#[test]
-fn all_addresses_include_those_of_ipv6() {
-    let folder = Folder::new("dual");
-    let arguments = ["--no-p4", "--", "--grpc-server-addr", "0.0.0.0:0"];
-    let mut switch = Started::new(softswitch().args(arguments), &folder);
-    let port = port(&switch.ready());
-    assert_ne!(port, 0);
-    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
-        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
-    }
-    assert!(switch.stop());
-}
-
-#[test]
-fn a_host_name_is_an_address() {
-    let folder = Folder::new("host-name");
-    let arguments = ["--no-p4", "--", "--grpc-server-addr", "localhost:0"];
-    let mut switch = Started::new(softswitch().args(arguments), &folder);
-    let port = port(&switch.ready());
-    TcpStream::connect(("localhost", port)).unwrap();
-    let (code, _, stderr) = outcome(softswitch().args([
-        "--no-p4",
-        "--grpc-server-addr",
-        &format!("localhost:{port}"),
-    ]));
-    assert_eq!(code, 1);
-    assert!(
-        stderr.contains(&format!("`ss -ltnp sport = :{port}`")),
-        "{stderr}"
-    );
-    assert_eq!(
-        stderr.matches("ddress already in use").count(),
-        1,
-        "{stderr}"
-    );
-    assert!(switch.stop());
-}
-
 /// A namespace of its own lets the test set an interface down.
 #[test]
 fn an_interface_that_is_set_down_is_told() {
@@ -174,6 +125,116 @@ fn an_interface_that_is_set_down_is_told() {
     assert!(switch.stop());
 }
 
+/// The port in the line that tells where P4Runtime is served.
+fn port(log: &str) -> u16 {
+    let line = log.lines().find(|line| line.contains("serving P4Runtime"));
+    let (_, address) = line.unwrap().split_once("address=").unwrap();
+    let address = address.trim_start_matches('"');
+    let end = address.find([' ', '"', ',']).unwrap_or(address.len());
+    let (_, port) = address[..end].rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
+#[test]
+fn all_addresses_include_those_of_ipv6() {
+    let folder = Folder::new("dual");
+    let arguments = ["--no-p4", "--", "--grpc-server-addr", "0.0.0.0:0"];
+    let mut switch = Started::new(softswitch().args(arguments), &folder);
+    let port = port(&switch.ready());
+    assert_ne!(port, 0);
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+    }
+    assert!(switch.stop());
+}
+
+#[test]
+fn a_host_name_is_an_address() {
+    let folder = Folder::new("host-name");
+    let arguments = ["--no-p4", "--", "--grpc-server-addr", "localhost:0"];
+    let mut switch = Started::new(softswitch().args(arguments), &folder);
+    let port = port(&switch.ready());
+    TcpStream::connect(("localhost", port)).unwrap();
+    let (code, _, stderr) = outcome(softswitch().args([
+        "--no-p4",
+        "--grpc-server-addr",
+        &format!("localhost:{port}"),
+    ]));
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains(&format!("`ss -ltnp sport = :{port}`")),
+        "{stderr}"
+    );
+    assert_eq!(
+        stderr.matches("ddress already in use").count(),
+        1,
+        "{stderr}"
+    );
+    assert!(switch.stop());
+}
+
+#[test]
+fn the_log_file_has_the_name_that_bmv2_gives_it() {
+    let folder = Folder::new("log-file");
+    let arguments = [
+        "--no-p4",
+        "--log-file",
+        "switch.log",
+        "--log-flush",
+        "--",
+        "--enable-swap",
+    ];
+    let address = ["--grpc-server-addr", "127.0.0.1:0"];
+    let mut switch = Started::new(softswitch().args(arguments).args(address), &folder);
+    switch.log = folder.path().join("switch.log.txt");
+    let log = switch.ready();
+    assert!(
+        log.contains("--enable-swap behind the -- is ignored"),
+        "{log}"
+    );
+    assert!(switch.stop());
+    let (code, _, stderr) =
+        outcome(softswitch().args(["--no-p4", "--log-console", "--log-file", "x"]));
+    assert_ne!(code, 0);
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
+}
+
+#[test]
+fn an_ignored_interrupt_stays_ignored() {
+    let folder = Folder::new("interrupt");
+    let started = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", script, "sh", env!("CARGO_BIN_EXE_softswitch")])
+            .args(["--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"])
+            .env_remove("RUST_LOG");
+        let mut switch = Started::new(&mut shell, &folder);
+        switch.ready();
+        switch
+    };
+    let mut switch = started("trap '' INT; exec \"$@\"");
+    switch.signal(Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(switch.child.try_wait().unwrap(), None);
+    assert!(switch.stop());
+    let mut switch = started("exec \"$@\"");
+    switch.signal(Signal::SIGINT);
+    assert!(switch.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_taken_for_the_folder_of_captures_is_told() {
+    for arguments in [vec!["--pcap", PROGRAM], vec!["run", "--pcap", PROGRAM]] {
+        let (code, _, stderr) = outcome(softswitch().args(arguments));
+        assert_eq!(code, 1);
+        assert!(
+            stderr.contains(&format!("`--pcap=. {PROGRAM}`")),
+            "{stderr}"
+        );
+    }
+}
+
 #[test]
 fn causes_are_said_once() {
     let folder = Folder::new("causes");
@@ -204,42 +265,4 @@ fn causes_are_said_once() {
             .unwrap();
         assert_eq!(error.matches(cause).count(), 1, "{error}");
     }
-}
-
-#[test]
-fn an_ignored_interrupt_stays_ignored() {
-    let folder = Folder::new("interrupt");
-    let started = |script: &str| {
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", script, "sh", env!("CARGO_BIN_EXE_softswitch")])
-            .args(["--no-p4", "--", "--grpc-server-addr", "127.0.0.1:0"])
-            .env_remove("RUST_LOG");
-        let mut switch = Started::new(&mut shell, &folder);
-        switch.ready();
-        switch
-    };
-    let mut switch = started("trap '' INT; exec \"$@\"");
-    switch.signal(Signal::SIGINT);
-    std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(switch.child.try_wait().unwrap(), None);
-    assert!(switch.stop());
-    let mut switch = started("exec \"$@\"");
-    switch.signal(Signal::SIGINT);
-    assert!(switch.child.wait().unwrap().success());
-}
-
-#[test]
-fn the_log_file_has_the_name_that_bmv2_gives_it() {
-    let folder = Folder::new("log-file");
-    let arguments = ["--no-p4", "--log-file", "switch.log", "--log-flush", "--"];
-    let address = ["--grpc-server-addr", "127.0.0.1:0"];
-    let mut switch = Started::new(softswitch().args(arguments).args(address), &folder);
-    switch.log = folder.path().join("switch.log.txt");
-    switch.ready();
-    assert!(switch.stop());
-    let (code, _, stderr) =
-        outcome(softswitch().args(["--no-p4", "--log-console", "--log-file", "x"]));
-    assert_ne!(code, 0);
-    assert!(stderr.contains("cannot be used with"), "{stderr}");
 }

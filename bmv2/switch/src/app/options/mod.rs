@@ -1,14 +1,20 @@
 //! The command line: that of `simple_switch_grpc`, and our own options.
 
+mod ignored;
+mod line;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::listen::Address;
 use super::tls::TlsOptions;
+use ignored::Ignored;
+use line::Line;
 
 /// A software P4 switch that speaks P4Runtime.
 ///
@@ -19,7 +25,7 @@ use super::tls::TlsOptions;
 /// Other commands, each with --help of its own: `softswitch run` loads a
 /// program and entries and runs, `softswitch stf` runs a test, `softswitch
 /// trace` prints a packet's path.
-#[command(name = "softswitch", version)]
+#[command(name = "softswitch", version, infer_long_args = true)]
 pub(crate) struct Options {
     /// The program: the JSON that p4c-bm2-ss wrote.
     #[arg(value_name = "JSON")]
@@ -104,8 +110,9 @@ pub(crate) struct Options {
     pub(crate) spins: u32,
 
     /// Write what interfaces receive and send to IFACE_in.pcap and
-    /// IFACE_out.pcap in a folder, by default the current one.
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    /// IFACE_out.pcap in a folder: the argument that follows, if it is no
+    /// option, or else the current one.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub(crate) pcap: Option<PathBuf>,
 
     /// Take packets from IFACE_in.pcap in the current folder instead of the
@@ -129,127 +136,17 @@ pub(crate) struct Options {
     pub(crate) tls: TlsOptions,
 
     #[command(flatten)]
-    pub(crate) ignored: Ignored,
-}
+    ignored: Ignored,
 
-/// Options of simple_switch_grpc that have no meaning here.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Accepted and ignored")]
-pub(crate) struct Ignored {
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    thrift_port: Option<String>,
-    #[arg(long, value_name = "ADDR", hide_short_help = true)]
-    nanolog: Option<String>,
-    #[arg(long, hide_short_help = true)]
-    log_flush: bool,
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
-    log_file_max_size: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    log_file_max_files: Option<String>,
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    restore_state: Option<String>,
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
-    dump_packet_data: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    max_port_count: Option<String>,
-    #[arg(long, value_name = "FILES", hide_short_help = true)]
-    load_modules: Option<String>,
-    #[arg(long, hide_short_help = true)]
-    disable_swap: bool,
-    #[arg(long, value_name = "ADDR", hide_short_help = true)]
-    dp_grpc_server_addr: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    max_mc_groups: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    max_l1_entries: Option<String>,
-    #[arg(long, value_name = "N", hide_short_help = true)]
-    max_l2_entries: Option<String>,
-}
-
-impl Ignored {
-    /// What to tell the user: each option that was given, and why it does
-    /// nothing.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let options = [
-            (
-                "--thrift-port",
-                self.thrift_port.is_some(),
-                "the switch is controlled with P4Runtime only",
-            ),
-            (
-                "--nanolog",
-                self.nanolog.is_some(),
-                "there is no nanomsg log",
-            ),
-            ("--log-flush", self.log_flush, "the log is always flushed"),
-            (
-                "--log-file-max-size",
-                self.log_file_max_size.is_some(),
-                "the log file is not rotated",
-            ),
-            (
-                "--log-file-max-files",
-                self.log_file_max_files.is_some(),
-                "the log file is not rotated",
-            ),
-            (
-                "--restore-state",
-                self.restore_state.is_some(),
-                "state is not restored from files",
-            ),
-            (
-                "--dump-packet-data",
-                self.dump_packet_data.is_some(),
-                "packets are not logged",
-            ),
-            (
-                "--max-port-count",
-                self.max_port_count.is_some(),
-                "there is no limit but the port's width",
-            ),
-            (
-                "--load-modules",
-                self.load_modules.is_some(),
-                "there are no loadable modules",
-            ),
-            (
-                "--disable-swap",
-                self.disable_swap,
-                "a new pipeline is always taken",
-            ),
-            (
-                "--dp-grpc-server-addr",
-                self.dp_grpc_server_addr.is_some(),
-                "packets come from interfaces only",
-            ),
-            (
-                "--max-mc-groups",
-                self.max_mc_groups.is_some(),
-                "the number is not limited",
-            ),
-            (
-                "--max-l1-entries",
-                self.max_l1_entries.is_some(),
-                "the number is not limited",
-            ),
-            (
-                "--max-l2-entries",
-                self.max_l2_entries.is_some(),
-                "the number is not limited",
-            ),
-        ];
-        options
-            .into_iter()
-            .filter(|(_, given, _)| *given)
-            .map(|(name, _, why)| format!("{name} is accepted and ignored: {why}"))
-            .collect()
-    }
+    /// Arguments behind the `--` that nobody knows.
+    #[arg(skip)]
+    unknown: Vec<String>,
 }
 
 impl Options {
     /// Parses the command line; target options may stand behind a `--`.
     pub(crate) fn from_args(args: Vec<OsString>) -> Self {
-        Self::parse_from(without_separator(args))
+        parse(Self::command(), args).unwrap_or_else(|error| error.exit())
     }
 
     /// Parses the arguments of `softswitch run`: the same, with a program.
@@ -261,13 +158,51 @@ impl Options {
             .long_about(None)
             .mut_arg("program", |arg| arg.required(true))
             .mut_arg("no_p4", |arg| arg.hide(true));
-        let parsed = command.get_matches_from(without_separator(args));
-        Self::from_arg_matches(&parsed).unwrap_or_else(|error| error.exit())
+        parse(command, args.clone()).unwrap_or_else(|error| {
+            // What --pcap took for its folder may be the program: the check of
+            // the folder tells more.
+            parse(Self::command(), args)
+                .ok()
+                .filter(|options| options.pcap.is_some())
+                .unwrap_or_else(|| error.exit())
+        })
+    }
+
+    /// What to tell the user about options without effect.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = self.ignored.notes();
+        notes.extend(self.tls.notes());
+        notes.extend(self.unknown.iter().map(|arg| {
+            format!("{arg} behind the -- is ignored: there is no such option (see --help)")
+        }));
+        notes
     }
 }
 
-fn without_separator(args: Vec<OsString>) -> impl Iterator<Item = OsString> {
-    args.into_iter().filter(|arg| arg != "--")
+/// Parses a command line. Arguments behind its `--` that nobody knows are left
+/// out and noted.
+fn parse(command: Command, args: Vec<OsString>) -> Result<Options, clap::Error> {
+    let mut line = Line::new(args);
+    let mut unknown = Vec::new();
+    let parsed = loop {
+        let mut error = match command.clone().try_get_matches_from(line.args()) {
+            Ok(parsed) => break parsed,
+            Err(error) => error,
+        };
+        if error.kind() == ErrorKind::UnknownArgument
+            && let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg)
+            && line.leave_out(arg)
+        {
+            unknown.push(arg.clone());
+            continue;
+        }
+        // "To pass it as a value, use --": that is not what it means here.
+        error.remove(ContextKind::Suggested);
+        return Err(error);
+    };
+    let mut options = Options::from_arg_matches(&parsed)?;
+    options.unknown = unknown;
+    Ok(options)
 }
 
 /// A port on an interface, as `1@veth0`.
@@ -311,8 +246,10 @@ mod tests {
     }
 
     fn parse_args(args: &[&str]) -> Result<Options, clap::Error> {
-        let args = args.iter().map(OsString::from).collect();
-        Options::try_parse_from(without_separator(args))
+        super::parse(
+            Options::command(),
+            args.iter().map(OsString::from).collect(),
+        )
     }
 
     #[test]
@@ -336,13 +273,13 @@ mod tests {
         assert_eq!((options.cpu_port, options.drop_port), (Some(255), 510));
         assert_eq!(options.pcap, Some("/tmp".into()));
         assert!(options.no_p4 && options.program.is_none() && options.log_console);
-        let notes = options.ignored.notes().join("\n");
+        let notes = options.notes().join("\n");
         assert!(notes.contains("--thrift-port") && !notes.contains("--pcap"));
     }
 
     #[test]
     fn the_program_may_follow_the_options() {
-        let options = parse("softswitch -i 0@veth0 --pcap prog.json -- --cpu-port 64").unwrap();
+        let options = parse("softswitch -i 0@veth0 --pcap=. prog.json -- --cpu-port 64").unwrap();
         assert_eq!(options.program, Some("prog.json".into()));
         assert_eq!(options.pcap, Some(".".into()));
         let defaults = (options.device_id, options.drop_port);
@@ -363,9 +300,31 @@ mod tests {
             "s --priority-queues 0",
             "s --p4info x",
             "s --no-such-option",
+            "s --no-such-option -- --no-such-option",
             "s --log-file x --log-console",
+            "s --lo x",
         ] {
             assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_captures_may_be_the_next_argument() {
+        for (line, folder, program) in [
+            (
+                "s -i 1@v --pcap pcaps --device-id 0 p.json -- --cpu-port 64",
+                "pcaps",
+                Some("p.json"),
+            ),
+            ("s --pcap=pcaps p.json", "pcaps", Some("p.json")),
+            ("s p.json --pcap -i 1@v", ".", Some("p.json")),
+            ("s p.json --pcap", ".", Some("p.json")),
+            ("s --pcap -- p.json", ".", Some("p.json")),
+            ("s --pcap p.json", "p.json", None),
+        ] {
+            let options = parse(line).unwrap();
+            assert_eq!(options.pcap, Some(folder.into()), "{line}");
+            assert_eq!(options.program, program.map(PathBuf::from), "{line}");
         }
     }
 
@@ -375,5 +334,31 @@ mod tests {
         let options = parse_args(&args).unwrap();
         let found = options.interface.iter().map(|i| (i.port, i.name.as_str()));
         assert!(found.eq([(1, "veth0"), (2, "tap:t0"), (3, "veth1")]));
+    }
+
+    #[test]
+    fn what_the_target_does_not_know_is_left_out() {
+        let line = "s --no-p4 -- --enable-swap --foo=bar --grpc-server-addr [::1]:1 baz qux";
+        let options = parse(line).unwrap();
+        assert_eq!(options.grpc_server_addr.to_string(), "[::1]:1");
+        let notes = options.notes().join("\n");
+        for arg in ["--enable-swap", "--foo", "qux"] {
+            assert!(notes.contains(&format!("{arg} behind the --")), "{notes}");
+        }
+    }
+
+    #[test]
+    fn options_may_be_shortened_as_far_as_they_are_unambiguous() {
+        let options = parse("s p.json --dev 3 --log-con -- --grpc-server-a 127.0.0.1:1").unwrap();
+        assert_eq!((options.device_id, options.log_console), (3, true));
+        assert_eq!(options.grpc_server_addr.to_string(), "127.0.0.1:1");
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_taken_for_a_value() {
+        let text = |line| parse(line).unwrap_err().to_string();
+        let (near, far) = (text("s --pcep"), text("s --foo"));
+        assert!(near.contains("--pcap"), "{near}");
+        assert!(!far.contains("-- --foo"), "{far}");
     }
 }
