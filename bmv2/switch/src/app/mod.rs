@@ -134,10 +134,12 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         .transpose()?;
     let signals = Signals::new()?;
 
+    let ports = ports(&options);
+    let count = ports.len();
     let plane = DataPlane::start(
         &switch,
         clock,
-        ports(&options),
+        ports,
         DataPlaneConfig {
             workers: options.workers.into(),
             unordered: options.unordered,
@@ -169,7 +171,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         address = addresses.join(", "),
         over,
         device_id = options.device_id,
-        ports = options.interface.len(),
+        ports = count,
         "serving P4Runtime"
     );
 
@@ -216,6 +218,9 @@ fn check_folder(folder: &Path, started: bool) -> anyhow::Result<()> {
 }
 
 fn ports(options: &Options) -> Vec<PortSpec> {
+    if options.packet_in.is_some() {
+        return Vec::new();
+    }
     let port = |i: &options::Interface| match options.use_files {
         Some(_) => PortSpec::Files {
             port: i.port,

@@ -32,6 +32,12 @@ pub(crate) struct Ignored {
     max_l1_entries: Option<String>,
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_l2_entries: Option<String>,
+    #[arg(long, hide_short_help = true)]
+    debugger: bool,
+    #[arg(long, value_name = "ADDR", hide_short_help = true)]
+    debugger_addr: Option<String>,
+    #[arg(long, value_name = "ADDR", hide_short_help = true)]
+    notifications_addr: Option<String>,
 }
 
 impl Ignored {
@@ -40,6 +46,7 @@ impl Ignored {
     pub(crate) fn notes(&self) -> Vec<String> {
         const NO_ROTATION: &str = "the log file is not rotated";
         const NO_LIMIT: &str = "the number is not limited";
+        const NO_DEBUGGER: &str = "there is no debugger; `softswitch trace` follows a packet";
         let options = [
             (
                 "--thrift-port",
@@ -95,6 +102,13 @@ impl Ignored {
             ("--max-mc-groups", self.max_mc_groups.is_some(), NO_LIMIT),
             ("--max-l1-entries", self.max_l1_entries.is_some(), NO_LIMIT),
             ("--max-l2-entries", self.max_l2_entries.is_some(), NO_LIMIT),
+            ("--debugger", self.debugger, NO_DEBUGGER),
+            ("--debugger-addr", self.debugger_addr.is_some(), NO_DEBUGGER),
+            (
+                "--notifications-addr",
+                self.notifications_addr.is_some(),
+                "digests and notices of idle entries go to P4Runtime's controllers",
+            ),
         ];
         options
             .into_iter()

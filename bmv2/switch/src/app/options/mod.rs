@@ -120,6 +120,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WAIT_SECONDS", allow_negative_numbers = true)]
     pub(crate) use_files: Option<i32>,
 
+    /// Would take packets from a nanomsg socket, which softswitch does not
+    /// have; attaches no interfaces.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        hide_short_help = true,
+        conflicts_with = "use_files"
+    )]
+    pub(crate) packet_in: Option<String>,
+
     /// Log to standard output.
     #[arg(long)]
     pub(crate) log_console: bool,
@@ -175,6 +185,13 @@ impl Options {
         notes.extend(self.unknown.iter().map(|arg| {
             format!("{arg} behind the -- is ignored: there is no such option (see --help)")
         }));
+        if self.packet_in.is_some() {
+            notes.push(
+                "--packet-in is accepted, but packets come from interfaces only: with it the \
+                 switch attaches none of those that -i names, as bmv2 does"
+                    .into(),
+            );
+        }
         notes
     }
 }
@@ -302,6 +319,7 @@ mod tests {
             "s --no-such-option",
             "s --no-such-option -- --no-such-option",
             "s --log-file x --log-console",
+            "s --use-files 0 --packet-in ipc://x",
             "s --lo x",
         ] {
             assert!(parse(line).is_err(), "{line}");
@@ -344,6 +362,25 @@ mod tests {
         let notes = options.notes().join("\n");
         for arg in ["--enable-swap", "--foo", "qux"] {
             assert!(notes.contains(&format!("{arg} behind the --")), "{notes}");
+        }
+    }
+
+    #[test]
+    fn options_of_other_builds_are_accepted() {
+        let options = parse(
+            "s --no-p4 --debugger --debugger-addr ipc://d --notifications-addr ipc://n \
+             --packet-in ipc://p -- --load-modules m.so",
+        )
+        .unwrap();
+        let notes = options.notes().join("\n");
+        for name in [
+            "--debugger ",
+            "--debugger-addr ",
+            "--notifications-addr ",
+            "--packet-in ",
+            "--load-modules ",
+        ] {
+            assert!(notes.contains(name), "{notes}");
         }
     }
 
