@@ -77,6 +77,9 @@ fn switch(options: Options) -> anyhow::Result<ExitCode> {
     if options.program.is_none() && !options.no_p4 {
         bail!("there is no program: give the JSON that p4c-bm2-ss wrote, or --no-p4");
     }
+    if options.no_p4 && (options.p4info.is_some() || options.entries.is_some()) {
+        bail!("--no-p4 starts without the program that --p4info and --entries need: leave one out");
+    }
     if options.cpu_port == Some(options.drop_port) {
         bail!(
             "--cpu-port and --drop-port are both {}: they must differ",
@@ -118,7 +121,9 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     };
     let server = P4RuntimeServer::new(config, &switch, clock).context("cannot start a thread")?;
     let server = Arc::new(server);
-    if let Some(program) = &options.program {
+    if let Some(program) = &options.program
+        && !options.no_p4
+    {
         load::install(program, options.p4info.as_deref(), &switch, &server)?;
     }
     if let Some(entries) = &options.entries {

@@ -175,6 +175,30 @@ fn a_host_name_is_an_address() {
 }
 
 #[test]
+fn a_program_beside_no_p4_is_not_read() {
+    for program in [PROGRAM, "no/such.json"] {
+        let folder = Folder::new("no-p4");
+        let arguments = [
+            "--no-p4",
+            program,
+            "--",
+            "--grpc-server-addr",
+            "127.0.0.1:0",
+        ];
+        let mut switch = Started::new(softswitch().args(arguments), &folder);
+        let log = switch.ready();
+        assert!(
+            log.contains(&format!("{program} is not loaded: --no-p4")),
+            "{log}"
+        );
+        assert!(switch.stop());
+    }
+    let (code, _, stderr) = outcome(softswitch().args(["--no-p4", PROGRAM, "--entries", "x"]));
+    assert_eq!(code, 1);
+    assert!(stderr.contains("leave one out"), "{stderr}");
+}
+
+#[test]
 fn the_log_file_has_the_name_that_bmv2_gives_it() {
     let folder = Folder::new("log-file");
     let arguments = [

@@ -192,6 +192,14 @@ impl Options {
                     .into(),
             );
         }
+        if self.no_p4
+            && let Some(program) = &self.program
+        {
+            notes.push(format!(
+                "{} is not loaded: --no-p4 starts the switch without a program",
+                program.display()
+            ));
+        }
         notes
     }
 }
