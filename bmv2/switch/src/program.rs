@@ -323,6 +323,10 @@ pub struct Program {
 }
 
 impl Program {
+    /// Major and minor number of the newest version of the format that is read;
+    /// older ones with the same major number are too.
+    pub const JSON_VERSION: (u32, u32) = crate::load::VERSION;
+
     /// Reads, checks and lowers the JSON that `p4c-bm2-ss` wrote.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use anyhow::{Context as _, bail};
 use clap::Parser as _;
 use softswitch::p4rt::{Mode, P4RuntimeServer, ServerConfig};
 use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec};
-use softswitch::{Switch, SwitchConfig};
+use softswitch::{Program, Switch, SwitchConfig};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
@@ -67,6 +67,11 @@ pub(crate) fn run() -> ExitCode {
 
 /// Runs the switch until SIGTERM or SIGINT.
 fn switch(options: Options) -> anyhow::Result<ExitCode> {
+    if options.json_version {
+        let (major, minor) = Program::JSON_VERSION;
+        println!("{major}.{minor}");
+        return Ok(ExitCode::SUCCESS);
+    }
     init_log(&options)?;
     for note in options.notes() {
         tracing::warn!("{note}");

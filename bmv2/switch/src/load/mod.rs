@@ -18,8 +18,8 @@ const MAX_DEPTH: usize = 1024;
 /// Largest file that is read, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Minor version of the format up to which bmv2 itself reads.
-const MAX_MINOR: u32 = 24;
+/// Version of the format up to which bmv2 itself reads.
+pub(crate) const VERSION: (u32, u32) = (2, 24);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Document {
@@ -424,7 +424,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<Document, LoadError> {
         .and_then(|d| reader.end().map(|()| d))
         .map_err(|e| LoadError::Syntax(e.to_string()))?;
     if let Some((major, minor)) = document.meta.as_ref().and_then(|m| m.version)
-        && (major != 2 || minor > MAX_MINOR)
+        && (major != VERSION.0 || minor > VERSION.1)
     {
         return Err(LoadError::Version { major, minor });
     }

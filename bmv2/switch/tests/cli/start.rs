@@ -260,6 +260,20 @@ fn a_program_taken_for_the_folder_of_captures_is_told() {
 }
 
 #[test]
+fn versions_are_printed() {
+    for option in ["-v", "--version"] {
+        let (code, stdout, _) = outcome(softswitch().arg(option));
+        assert_eq!(code, 0);
+        assert_eq!(
+            stdout,
+            format!("softswitch {}\n", env!("CARGO_PKG_VERSION"))
+        );
+    }
+    let json = outcome(softswitch().arg("--json-version"));
+    assert_eq!(json, (0, "2.24\n".into(), String::new()));
+}
+
+#[test]
 fn causes_are_said_once() {
     let folder = Folder::new("causes");
     folder.file("empty_in.pcap", "no packets");

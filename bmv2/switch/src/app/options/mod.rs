@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
+use clap::{ArgAction, Command, CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::listen::Address;
 use super::tls::TlsOptions;
@@ -25,7 +25,12 @@ use line::Line;
 /// Other commands, each with --help of its own: `softswitch run` loads a
 /// program and entries and runs, `softswitch stf` runs a test, `softswitch
 /// trace` prints a packet's path.
-#[command(name = "softswitch", version, infer_long_args = true)]
+#[command(
+    name = "softswitch",
+    version,
+    disable_version_flag = true,
+    infer_long_args = true
+)]
 pub(crate) struct Options {
     /// The program: the JSON that p4c-bm2-ss wrote.
     #[arg(value_name = "JSON")]
@@ -144,6 +149,14 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
+
+    /// Print the version.
+    #[arg(short, short_alias = 'V', long, action = ArgAction::Version)]
+    version: Option<bool>,
+
+    /// Print the newest version of the program's JSON that can be loaded.
+    #[arg(long)]
+    pub(crate) json_version: bool,
 
     #[command(flatten)]
     ignored: Ignored,
@@ -397,6 +410,14 @@ mod tests {
         let options = parse("s p.json --dev 3 --log-con -- --grpc-server-a 127.0.0.1:1").unwrap();
         assert_eq!((options.device_id, options.log_console), (3, true));
         assert_eq!(options.grpc_server_addr.to_string(), "127.0.0.1:1");
+    }
+
+    #[test]
+    fn versions_are_options() {
+        for line in ["s -v", "s -V", "s --version"] {
+            assert_eq!(parse(line).unwrap_err().kind(), ErrorKind::DisplayVersion);
+        }
+        assert!(parse("s --json-version").unwrap().json_version);
     }
 
     #[test]
