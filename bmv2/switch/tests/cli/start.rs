@@ -250,7 +250,9 @@ fn an_ignored_interrupt_stays_ignored() {
 #[test]
 fn a_program_taken_for_the_folder_of_captures_is_told() {
     for arguments in [vec!["--pcap", PROGRAM], vec!["run", "--pcap", PROGRAM]] {
-        let (code, _, stderr) = outcome(softswitch().args(arguments));
+        // A switch that starts nevertheless ends for want of the interface.
+        let absent = ["-i", "1@absent", "--grpc-server-addr", "127.0.0.1:0"];
+        let (code, _, stderr) = outcome(softswitch().args(arguments).args(absent));
         assert_eq!(code, 1);
         assert!(
             stderr.contains(&format!("`--pcap=. {PROGRAM}`")),
