@@ -8,6 +8,8 @@
 //! 4. Give the switch ports and let its own threads do the work.
 
 use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use softswitch::ports::{Clock, DataPlane, DataPlaneConfig, PortSpec, channel_port};
@@ -67,10 +69,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     });
     for step in path {
-        println!("{step:?}");
+        say(format_args!("{step:?}"))?;
     }
     let (port, bytes) = sent.pop().ok_or("the packet was dropped")?;
-    println!("out of port {port}, TTL {}", bytes[22]);
+    say(format_args!("out of port {port}, TTL {}", bytes[22]))?;
     assert_eq!((port, bytes[22], sent.len()), (2, 63, 0));
     assert_eq!(bytes[..6], NEXT_HOP);
 
@@ -102,14 +104,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::thread::sleep(Duration::from_millis(1));
     };
     plane.stop();
-    println!("arrived on port 2 with TTL {}", arrived[22]);
+    say(format_args!("arrived on port 2 with TTL {}", arrived[22]))?;
     assert_eq!(arrived[22], 9);
 
     // Both packets are in the entry's counter.
     let counted = switch.read_counter(&CounterTarget::Direct { table: route, key })?;
-    println!("the route was used by {} packets", counted[0].packets);
+    let packets = counted[0].packets;
+    say(format_args!("the route was used by {packets} packets"))?;
     assert_eq!((counted[0].packets, counted[0].bytes), (2, 68));
     Ok(())
+}
+
+/// Prints a line. That its reader has gone is no failure.
+fn say(line: impl Display) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 const NEXT_HOP: [u8; 6] = [2, 0, 0, 0, 0, 9];

@@ -4,13 +4,14 @@ mod http;
 mod listen;
 mod load;
 mod options;
+mod print;
 mod report;
 mod signals;
 mod stf;
 mod tls;
 mod trace;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,7 +57,9 @@ pub(crate) fn run() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("softswitch: {}", report::sentence(&error));
+            // Where standard error is closed or full the exit code must do.
+            let error = report::sentence(&error);
+            let _ = writeln!(std::io::stderr(), "softswitch: {error}");
             match word.as_deref() {
                 Some("stf" | "trace") => ExitCode::from(FAILED),
                 _ => ExitCode::FAILURE,
@@ -269,9 +272,12 @@ fn init_log(options: &Options) -> anyhow::Result<()> {
     };
     let default = format!("warn,softswitch={level}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // The switch goes on where its log is closed or full. To tell of that on
+    // standard error would panic if that is the log.
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_target(false);
+        .with_target(false)
+        .log_internal_errors(false);
     if let Some(path) = &options.log_file {
         // The name that simple_switch_grpc gives the file.
         let mut path = path.clone().into_os_string();

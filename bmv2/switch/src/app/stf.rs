@@ -8,13 +8,14 @@ use clap::Parser;
 use softswitch::stf::{self, Subject};
 
 use super::load;
+use super::print::Printer;
 use super::trace::hex;
 
 /// Run an STF test (p4c's "simple test framework") against a program, in
 /// memory.
 ///
 /// Exit code: 0 if everything came as expected, 1 if not, 2 if the test could
-/// not be read or carried out.
+/// not be read or carried out, or its outcome not be printed.
 #[derive(Debug, Parser)]
 #[command(name = "softswitch stf", bin_name = "softswitch stf", version)]
 pub(super) struct Options {
@@ -34,7 +35,8 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let program = load::program(&options.program)?;
     let test = load::text(&options.test, "the test")?;
-    let report = stf::check(program, &test, |line| println!("{line}"))
+    let mut printer = Printer::new(std::io::stdout());
+    let report = stf::check(program, &test, |line| printer.line(line))
         .with_context(|| format!("cannot carry out {}", options.test.display()))?;
     let mut met = 0;
     for e in &report.expectations {
@@ -46,23 +48,26 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             None => {
                 met += 1;
                 if !options.quiet {
-                    println!("ok      line {:<4} {subject}", e.line);
+                    printer.line(&format!("ok      line {:<4} {subject}", e.line));
                 }
             }
-            Some(what) => println!("FAILED  line {:<4} {subject}: {what}", e.line),
+            Some(what) => {
+                printer.line(&format!("FAILED  line {:<4} {subject}: {what}", e.line));
+            }
         }
     }
     for (port, packet) in &report.unexpected {
-        println!(
+        printer.line(&format!(
             "FAILED            port {port}: nothing expects {}",
             hex(packet)
-        );
+        ));
     }
-    println!(
+    printer.line(&format!(
         "{met} of {} expectations met, {} unexpected packets",
         report.expectations.len(),
         report.unexpected.len()
-    );
+    ));
+    printer.finish()?;
     Ok(if report.passed() {
         ExitCode::SUCCESS
     } else {

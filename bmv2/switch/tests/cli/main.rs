@@ -8,6 +8,7 @@
 )]
 
 mod files;
+mod output;
 mod start;
 mod stf;
 mod trace;

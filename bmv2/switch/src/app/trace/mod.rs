@@ -16,9 +16,12 @@ use softswitch::{
 };
 
 use super::load;
+use super::print::Printer;
 
 /// Print the path of a packet through a program: parser states, tables with
 /// key, entry and action, fields that changed, and where the packet went.
+///
+/// Exit code: 0 if that was done, 2 if something could not be read or printed.
 #[derive(Debug, Parser)]
 #[command(name = "softswitch trace", bin_name = "softswitch trace", version)]
 pub(super) struct Options {
@@ -108,6 +111,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         anyhow::bail!("there is no program");
     };
     let mut worker = switch.worker();
+    let mut printer = Printer::new(std::io::stdout());
     for Packet(packet) in &options.packet {
         let mut sent = Vec::new();
         let events = worker.trace(options.port, packet, clock.now(), &mut |out| match out {
@@ -125,11 +129,15 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             program: &program,
         };
         if options.json {
-            println!("{}", path.json());
+            printer.line(&path.json().to_string());
         } else {
-            print!("{}", path.text());
+            printer.text(&path.text());
+        }
+        if printer.is_closed() {
+            break;
         }
     }
+    printer.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
