@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use softswitch::p4rt::P4RuntimeServer;
-use softswitch::{Program, Switch, Timestamp, stf};
+use softswitch::stf::{self, Entries};
+use softswitch::{Program, Switch, Timestamp};
 
 /// Fields of a `p4.v1.WriteRequest`: a file that begins with one is read as
 /// protobuf text.
@@ -58,24 +59,24 @@ fn json(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Brings the entries of a file into the switch: a WriteRequest in protobuf
-/// text format, or lines. Returns how many there were.
+/// text format, or lines. `log` gets what the lines ask to be shown.
 pub(super) fn entries(
     path: &Path,
     switch: &Arc<Switch>,
     server: &P4RuntimeServer,
     has_p4info: bool,
-) -> anyhow::Result<usize> {
+    log: impl FnMut(&str),
+) -> anyhow::Result<Entries> {
     let text = text(path, "the entries")?;
     if !is_write_request(&text) {
-        let log = |line: &str| tracing::info!("{line}");
-        let count = stf::apply_entries(switch, &text, Timestamp::default(), log)
+        let entries = stf::apply_entries(switch, &text, Timestamp::default(), log)
             .with_context(|| format!("cannot use the entries in {}", path.display()))?;
         if has_p4info {
             server
                 .adopt_entries()
                 .with_context(|| format!("cannot use the entries in {}", path.display()))?;
         }
-        return Ok(count);
+        return Ok(entries);
     }
     if !has_p4info {
         bail!(
@@ -99,7 +100,10 @@ pub(super) fn entries(
             lines.concat()
         )
     })?;
-    Ok(count)
+    Ok(Entries {
+        count,
+        ..Entries::default()
+    })
 }
 
 fn is_write_request(text: &str) -> bool {

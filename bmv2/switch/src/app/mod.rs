@@ -135,8 +135,9 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         load::install(program, options.p4info.as_deref(), &switch, &server)?;
     }
     if let Some(entries) = &options.entries {
-        let count = load::entries(entries, &switch, &server, options.p4info.is_some())?;
-        tracing::info!(count, file = %entries.display(), "entries loaded");
+        let log = |line: &str| tracing::info!("{line}");
+        let loaded = load::entries(entries, &switch, &server, options.p4info.is_some(), log)?;
+        tracing::info!(count = loaded.count, file = %entries.display(), "entries loaded");
     }
 
     // Everything that can fail comes before the first packet is taken.

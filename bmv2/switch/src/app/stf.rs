@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use softswitch::stf::{self, Subject};
+use softswitch::stf::{self, StfError, Subject};
 
 use super::load;
 use super::print::Printer;
@@ -36,8 +36,9 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let program = load::program(&options.program)?;
     let test = load::text(&options.test, "the test")?;
     let mut printer = Printer::new(std::io::stdout());
-    let report = stf::check(program, &test, |line| printer.line(line))
-        .with_context(|| format!("cannot carry out {}", options.test.display()))?;
+    let cannot = || format!("cannot carry out {}", options.test.display());
+    let report = stf::check(program, &test, |line| printer.line(line)).with_context(cannot)?;
+    let passed = report.passed();
     let mut met = 0;
     for e in &report.expectations {
         let subject = match &e.subject {
@@ -62,13 +63,22 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             hex(packet)
         ));
     }
-    printer.line(&format!(
-        "{met} of {} expectations met, {} unexpected packets",
-        report.expectations.len(),
-        report.unexpected.len()
-    ));
+    let expectations = report.expectations.len();
+    printer.line(&match &report.stopped {
+        Some(StfError::Line { line, .. }) => format!(
+            "{met} of {expectations} expectations met before line {line}, which could not be \
+             carried out"
+        ),
+        _ => format!(
+            "{met} of {expectations} expectations met, {} unexpected packets",
+            report.unexpected.len()
+        ),
+    });
     printer.finish()?;
-    Ok(if report.passed() {
+    if let Some(stopped) = report.stopped {
+        return Err(stopped).with_context(cannot);
+    }
+    Ok(if passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -6,15 +6,19 @@
 //! as it goes; a `$` at its end asks for nothing more behind it. The commands
 //! of `simple_switch_CLI` that change state may stand between the others.
 
+mod cells;
 mod matching;
 mod parse;
+mod positional;
+mod replication;
 mod setup;
 mod shell;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::program::Program;
+use crate::program::{Program, TableId};
 use crate::switch::{Output, Switch, SwitchConfig, Timestamp};
 use parse::Command;
 use setup::Setup;
@@ -68,15 +72,41 @@ pub enum Subject {
 pub struct Report {
     /// In the order of the test.
     pub expectations: Vec<Expectation>,
-    /// Packets that nothing expects, with their ports.
+    /// Packets that nothing expects, with their ports. None if the test was
+    /// stopped, for what came after might have expected them.
     pub unexpected: Vec<(u16, Vec<u8>)>,
+    /// Why the test was not carried out to its end.
+    pub stopped: Option<StfError>,
 }
 
 impl Report {
     /// Whether everything is as expected.
     pub fn passed(&self) -> bool {
-        self.unexpected.is_empty() && self.expectations.iter().all(|e| e.failure.is_none())
+        self.stopped.is_none()
+            && self.unexpected.is_empty()
+            && self.expectations.iter().all(|e| e.failure.is_none())
     }
+}
+
+/// A priority as a file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// STF's.
+    HigherWins(i32),
+    /// That of the commands of `simple_switch_CLI`.
+    LowerWins(u32),
+}
+
+/// What a file has for the priorities of a table's entries.
+pub type Priorities = BTreeMap<(TableId, i32), Priority>;
+
+/// What was done with an entries file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Entries {
+    /// Lines carried out.
+    pub count: usize,
+    /// Where the switch's priorities come from.
+    pub priorities: Priorities,
 }
 
 /// Runs a test against a program.
@@ -87,6 +117,9 @@ impl Report {
 /// The first thing that went wrong.
 pub fn run(program: Program, test: &str, log: impl FnMut(&str)) -> Result<(), StfError> {
     let report = check(program, test, log)?;
+    if let Some(stopped) = report.stopped {
+        return Err(stopped);
+    }
     for e in report.expectations {
         let Some(what) = e.failure else { continue };
         return Err(match e.subject {
@@ -111,7 +144,8 @@ pub fn run(program: Program, test: &str, log: impl FnMut(&str)) -> Result<(), St
 /// `log` gets a line for everything that the test prints.
 ///
 /// # Errors
-/// [`StfError::Line`] if the test cannot be read or carried out.
+/// [`StfError::Line`] if the test cannot be read. Of a line that cannot be
+/// carried out the report tells.
 pub fn check(program: Program, test: &str, mut log: impl FnMut(&str)) -> Result<Report, StfError> {
     let statements = parse::parse(test).map_err(|(line, what)| StfError::Line { line, what })?;
     let switch = Switch::new(SwitchConfig::default());
@@ -125,17 +159,24 @@ pub fn check(program: Program, test: &str, mut log: impl FnMut(&str)) -> Result<
         got: BTreeMap::new(),
         counters: Vec::new(),
     };
+    let mut stopped = None;
     for (i, s) in statements.iter().enumerate() {
         let now = Timestamp::from_micros(STEP_US.saturating_mul(i as u64 + 1));
-        driver
-            .command(&s.command, s.line, now)
-            .map_err(|what| StfError::Line { line: s.line, what })?;
+        if let Err(what) = driver.command(&s.command, s.line, now) {
+            stopped = Some(StfError::Line { line: s.line, what });
+            break;
+        }
     }
-    Ok(driver.report())
+    let mut report = driver.report();
+    if stopped.is_some() {
+        report.unexpected.clear();
+    }
+    report.stopped = stopped;
+    Ok(report)
 }
 
 /// Carries out the lines of an entries file: STF's `add` and `setdefault`, and
-/// the commands of `simple_switch_CLI`. Returns how many there were.
+/// the commands of `simple_switch_CLI`.
 ///
 /// # Errors
 /// [`StfError::Line`] for the first line that cannot be carried out; those
@@ -145,7 +186,7 @@ pub fn apply_entries(
     text: &str,
     now: Timestamp,
     mut log: impl FnMut(&str),
-) -> Result<usize, StfError> {
+) -> Result<Entries, StfError> {
     let fail = |(line, what)| StfError::Line { line, what };
     let statements = parse::parse(text).map_err(fail)?;
     let Some(mut setup) = Setup::new(Arc::clone(switch), &mut log) else {
@@ -156,7 +197,10 @@ pub fn apply_entries(
             .command(&s.command, now)
             .map_err(|what| fail((s.line, what)))?;
     }
-    Ok(statements.len())
+    Ok(Entries {
+        count: statements.len(),
+        priorities: setup.priorities,
+    })
 }
 
 /// A packet that a test expects.
@@ -202,11 +246,11 @@ impl Driver<'_> {
             }),
             Command::CheckCounter {
                 counter,
-                target,
+                cell,
                 bytes,
                 check,
             } => {
-                let failure = self.setup.check_counter(counter, target, *bytes, *check)?;
+                let failure = self.setup.check_counter(counter, cell, *bytes, *check)?;
                 self.counters.push(Expectation {
                     line,
                     subject: Subject::Counter(counter.clone()),
@@ -223,7 +267,7 @@ impl Driver<'_> {
     fn report(mut self) -> Report {
         let mut report = Report {
             expectations: self.counters,
-            unexpected: Vec::new(),
+            ..Report::default()
         };
         let ports: BTreeSet<u16> = self.expected.iter().map(|e| e.port).collect();
         for port in ports {

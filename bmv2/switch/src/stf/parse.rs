@@ -1,5 +1,9 @@
 //! The STF language, and bmv2's shell commands: one command a line.
 
+use super::matching::{port, small};
+use super::shell;
+use super::tokens::Tokens;
+
 /// A statement and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
@@ -40,6 +44,15 @@ pub(crate) enum Comparison {
     Ge,
 }
 
+/// Which of a counter's values is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// That of the entry with this label.
+    Label(String),
+    /// That with this index; of a direct counter, of the entry with this handle.
+    Index(u32),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Add {
@@ -69,42 +82,13 @@ pub(crate) enum Command {
     Wait,
     CheckCounter {
         counter: String,
-        target: String,
+        cell: Cell,
         bytes: bool,
         check: Option<(Comparison, u64)>,
     },
     /// A command of bmv2's own shell.
     Direct(String, Vec<String>),
 }
-
-/// Commands that are passed on as words.
-const DIRECT: [&str; 25] = [
-    "act_prof_add_member_to_group",
-    "act_prof_create_group",
-    "act_prof_create_member",
-    "counter_read",
-    "counter_write",
-    "mc_mgrp_create",
-    "mc_node_associate",
-    "mc_node_create",
-    "mc_node_update",
-    "meter_array_set_rates",
-    "meter_get_rates",
-    "meter_set_rates",
-    "mirroring_add",
-    "mirroring_add_mc",
-    "mirroring_delete",
-    "mirroring_get",
-    "register_read",
-    "register_reset",
-    "register_write",
-    "table_add",
-    "table_indirect_add",
-    "table_indirect_add_with_group",
-    "table_indirect_set_default",
-    "table_indirect_set_default_with_group",
-    "table_set_default",
-];
 
 /// Reads a whole test.
 pub(crate) fn parse(text: &str) -> Result<Vec<Statement>, (usize, String)> {
@@ -141,12 +125,17 @@ fn statement(body: &str) -> Result<Command, String> {
             Ok(Command::SetDefault { table, call })
         }
         "remove" if rest.eq_ignore_ascii_case("all") => Ok(Command::RemoveAll),
+        "remove" => Err(format!(
+            "{rest:?} cannot be removed alone: STF has only \"remove all\", which takes out \
+             every entry that the lines before have added"
+        )),
         "check_counter" => check_counter(rest),
-        w if DIRECT.contains(&w) => {
-            let words = rest.split_whitespace().map(str::to_owned).collect();
+        other => {
+            let usage = shell::usage(other).ok_or_else(|| format!("unknown command {other:?}"))?;
+            let words: Vec<_> = rest.split_whitespace().map(str::to_owned).collect();
+            usage.check(words.len())?;
             Ok(Command::Direct(word, words))
         }
-        other => Err(format!("unknown command {other:?}")),
     }
 }
 
@@ -198,11 +187,14 @@ fn expect(rest: &str) -> Result<Command, String> {
 
 fn port_and_data(rest: &str) -> Result<(u16, String), String> {
     let mut words = rest.split_whitespace();
-    let port = words.next().unwrap_or("");
-    match port.parse() {
-        Ok(port) => Ok((port, words.collect())),
-        Err(_) => Err(format!("{port:?} is not a port")),
+    let first = words.next().ok_or("the port is missing")?;
+    // Data begins with digits too; so a port is decimal.
+    if !first.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(format!(
+            "{first:?} is not a port, which is a decimal number"
+        ));
     }
+    Ok((port(first)?, words.collect()))
 }
 
 fn add(rest: &str) -> Result<Command, String> {
@@ -222,7 +214,7 @@ fn add(rest: &str) -> Result<Command, String> {
             let args = t.args()?;
             let label = if t.peek() == Some("=") {
                 t.word()?;
-                Some(t.word()?)
+                Some(label(&t.word()?))
             } else {
                 None
             };
@@ -240,11 +232,21 @@ fn add(rest: &str) -> Result<Command, String> {
     }
 }
 
+/// A label's name, with or without the `$` that refers to it.
+fn label(text: &str) -> String {
+    text.strip_prefix('$').unwrap_or(text).to_owned()
+}
+
 fn check_counter(rest: &str) -> Result<Command, String> {
     let mut t = Tokens::new(rest)?;
     let counter = t.name()?;
     t.exactly("(")?;
-    let target = t.word()?;
+    let cell = t.word()?;
+    let cell = if cell.starts_with(|c: char| c.is_ascii_digit()) {
+        Cell::Index(small(&cell)?)
+    } else {
+        Cell::Label(label(&cell))
+    };
     t.exactly(")")?;
     let mut bytes = false;
     let mut check = None;
@@ -264,131 +266,15 @@ fn check_counter(rest: &str) -> Result<Command, String> {
             ">=" => Comparison::Ge,
             other => return Err(format!("{other:?} is not a comparison")),
         };
-        let n = t.word()?;
-        check = Some((
-            comparison,
-            n.parse().map_err(|_| format!("{n:?} is not a number"))?,
-        ));
+        check = Some((comparison, small(&t.word()?)?));
     }
     t.end()?;
     Ok(Command::CheckCounter {
         counter,
-        target,
+        cell,
         bytes,
         check,
     })
-}
-
-/// Words and punctuation of a line.
-struct Tokens {
-    list: Vec<String>,
-    at: usize,
-}
-
-impl Tokens {
-    fn new(text: &str) -> Result<Self, String> {
-        let mut list = Vec::new();
-        let mut rest = text.trim_start();
-        while let Some(c) = rest.chars().next() {
-            let len = if c == '"' {
-                match rest.get(1..).and_then(|r| r.find('"')) {
-                    Some(end) => end + 2,
-                    None => return Err("a quotation mark is not closed".into()),
-                }
-            } else if rest.starts_with("&&&") {
-                3
-            } else if ["==", "!=", "<=", ">="].iter().any(|p| rest.starts_with(p)) {
-                2
-            } else if "():,/=<>".contains(c) {
-                1
-            } else {
-                rest.find(|c: char| c.is_whitespace() || "():,/=<>&\"!".contains(c))
-                    .unwrap_or(rest.len())
-            };
-            if len == 0 {
-                return Err(format!("unexpected {c:?}"));
-            }
-            let (word, more) = rest.split_at(len);
-            list.push(word.trim_matches('"').to_owned());
-            rest = more.trim_start();
-        }
-        Ok(Self { list, at: 0 })
-    }
-
-    fn peek(&self) -> Option<&str> {
-        self.list.get(self.at).map(String::as_str)
-    }
-
-    fn word(&mut self) -> Result<String, String> {
-        let w = self.list.get(self.at).cloned();
-        self.at += 1;
-        w.ok_or_else(|| "the line ends too early".into())
-    }
-
-    fn exactly(&mut self, text: &str) -> Result<(), String> {
-        let w = self.word()?;
-        if w == text {
-            return Ok(());
-        }
-        Err(format!("expected {text:?}, found {w:?}"))
-    }
-
-    fn end(&self) -> Result<(), String> {
-        match self.peek() {
-            None => Ok(()),
-            Some(w) => Err(format!("unexpected {w:?} at the end")),
-        }
-    }
-
-    /// A name; dots and indices are part of it. `a$0` means `a[0]`.
-    fn name(&mut self) -> Result<String, String> {
-        self.word()
-    }
-
-    fn number(&mut self) -> Result<Number, String> {
-        self.word().map(Number)
-    }
-
-    fn matching(&mut self) -> Result<Match, String> {
-        let n = self.number()?;
-        Ok(match self.peek() {
-            Some("/") => {
-                self.word()?;
-                let len = self.word()?;
-                Match::Prefix(n, len.parse().map_err(|_| format!("{len:?} is no length"))?)
-            }
-            Some("&&&") => {
-                self.word()?;
-                Match::Masked(n, self.number()?)
-            }
-            _ => Match::Number(n),
-        })
-    }
-
-    fn call(&mut self) -> Result<Call, String> {
-        let action = self.name()?;
-        let args = self.args()?;
-        Ok(Call { action, args })
-    }
-
-    fn args(&mut self) -> Result<Vec<(String, Number)>, String> {
-        self.exactly("(")?;
-        let mut args = Vec::new();
-        if self.peek() == Some(")") {
-            self.word()?;
-            return Ok(args);
-        }
-        loop {
-            let name = self.word()?;
-            self.exactly(":")?;
-            args.push((name, self.number()?));
-            match self.word()?.as_str() {
-                "," => {}
-                ")" => return Ok(args),
-                other => return Err(format!("expected a comma or ), found {other:?}")),
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -441,10 +327,83 @@ mod tests {
                 exact: true,
             }
         );
+        assert_eq!(
+            got[5].command,
+            Command::CheckCounter {
+                counter: "c".into(),
+                cell: Cell::Label("E".into()),
+                bytes: false,
+                check: Some((Comparison::Eq, 2)),
+            }
+        );
         assert_eq!(parse("packet 1 0").unwrap_err().0, 1);
         assert_eq!(
             parse("\n\nfoo").unwrap_err(),
             (3, "unknown command \"foo\"".into())
         );
+    }
+    #[test]
+    fn a_label_is_referred_to_with_or_without_a_dollar_sign() {
+        for (text, wanted) in [
+            ("check_counter c($E)", Cell::Label("E".into())),
+            ("check_counter c(E)", Cell::Label("E".into())),
+            ("check_counter c(7)", Cell::Index(7)),
+            ("check_counter c(0x10)", Cell::Index(16)),
+            ("check_counter c(0b101)", Cell::Index(5)),
+        ] {
+            let got = parse(text).unwrap().remove(0).command;
+            assert!(
+                matches!(&got, Command::CheckCounter { cell, .. } if *cell == wanted),
+                "{got:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_have_any_base() {
+        for (text, wanted) in [("17", 17), ("0x11", 17), ("0X11", 17), ("0b10001", 17)] {
+            let got = parse(&format!("check_counter c(1) bytes >= {text}")).unwrap();
+            assert!(
+                matches!(
+                    got[0].command,
+                    Command::CheckCounter {
+                        check: Some((Comparison::Ge, n)),
+                        ..
+                    } if n == wanted
+                ),
+                "{got:?}"
+            );
+            let got = parse(&format!("add t k:0x0a/{text} a()")).unwrap();
+            let Command::Add { matches, .. } = &got[0].command else {
+                panic!("{got:?}");
+            };
+            let value = Number("0x0a".into());
+            assert_eq!(matches[0].1, Match::Prefix(value, 17));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, wanted) in [
+            ("packet 512 00", "\"512\" is not a port: ports are 0 to 511"),
+            (
+                "expect 70000",
+                "\"70000\" is not a port: ports are 0 to 511",
+            ),
+            (
+                "packet 0x1 00",
+                "\"0x1\" is not a port, which is a decimal number",
+            ),
+            ("expect", "the port is missing"),
+            (
+                "remove tex",
+                "\"tex\" cannot be removed alone: STF has only \"remove all\", which takes out \
+                 every entry that the lines before have added",
+            ),
+            ("mc_node_associate 1", "write mc_node_associate GROUP NODE"),
+            ("register_reset r 1", "write register_reset REGISTER"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), (1, wanted.to_owned()), "{text}");
+        }
     }
 }

@@ -1,37 +1,28 @@
-//! What a test or an entries file does to a switch: entries, defaults, groups,
-//! sessions and cells.
+//! What a test or an entries file does to the tables of a switch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::matching::{bytes_of, field_index, field_match, number, pick, small};
-use super::parse::{Call, Command, Comparison, Match};
-use crate::control::{
-    ActionCall, CounterTarget, EntryAction, EntryKey, FieldMatch, TableEntry, TableOp, Value,
-};
+use super::matching::{bytes_of, field_index, field_match, number, pick};
+use super::parse::{Call, Command, Match};
+use super::replication::Replication;
+use super::{Priorities, Priority};
+use crate::control::{ActionCall, EntryAction, EntryKey, FieldMatch, TableEntry, TableOp, Value};
 use crate::program::{ActionId, MatchKind, Program, TableId};
-use crate::switch::{CloneSession, MulticastGroup, Replica, Switch, Timestamp};
+use crate::switch::{Switch, Timestamp};
 
 /// A switch and what was done to it so far.
 pub(super) struct Setup<'a> {
     pub(super) switch: Arc<Switch>,
     pub(super) program: Arc<Program>,
-    labels: BTreeMap<String, (TableId, EntryKey)>,
-    added: Vec<(TableId, EntryKey)>,
-    pub(super) nodes: Vec<(u16, Vec<u16>)>,
-    pub(super) groups: BTreeMap<u16, Vec<Replica>>,
-    pub(super) sessions: BTreeMap<u16, Session>,
+    pub(super) labels: BTreeMap<String, (TableId, EntryKey)>,
+    pub(super) added: Vec<(TableId, EntryKey)>,
+    pub(super) priorities: Priorities,
+    pub(super) replication: Replication,
     /// Members made in each action profile, and the members of its groups.
     pub(super) members: BTreeMap<u32, u32>,
     pub(super) profile_groups: BTreeMap<u32, Vec<Vec<u32>>>,
     pub(super) log: &'a mut dyn FnMut(&str),
-}
-
-/// A mirroring session as bmv2's shell has it.
-#[derive(Default)]
-pub(super) struct Session {
-    pub(super) port: Option<u16>,
-    pub(super) group: Option<u16>,
 }
 
 impl<'a> Setup<'a> {
@@ -42,9 +33,8 @@ impl<'a> Setup<'a> {
             switch,
             labels: BTreeMap::new(),
             added: Vec::new(),
-            nodes: Vec::new(),
-            groups: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            priorities: Priorities::new(),
+            replication: Replication::default(),
             members: BTreeMap::new(),
             profile_groups: BTreeMap::new(),
             log,
@@ -120,19 +110,20 @@ impl<'a> Setup<'a> {
 
     pub(super) fn table(&self, name: &str) -> Result<TableId, String> {
         let tables = self.program.tables();
-        let found = pick(tables.iter().map(|t| t.name.as_str()), name)
-            .ok_or_else(|| format!("no table, or more than one, is named {name:?}"))?;
+        let found = pick("table", tables.iter().map(|t| t.name.as_str()), name)?;
         Ok(TableId(u32::try_from(found).unwrap_or(u32::MAX)))
     }
 
     /// An action of a table.
     pub(super) fn action(&self, table: TableId, name: &str) -> Result<ActionId, String> {
         let info = self.program.tables().get(table.index());
-        let actions = info.map_or(&[][..], |t| t.actions.as_slice());
-        pick(actions.iter().map(|(n, _)| n.as_str()), name)
-            .and_then(|i| actions.get(i))
+        let info = info.ok_or("no such table")?;
+        let kind = format!("action of table {}", info.name);
+        let names = info.actions.iter().map(|(n, _)| n.as_str());
+        let found = info.actions.get(pick(&kind, names, name)?);
+        found
             .map(|(_, id)| *id)
-            .ok_or_else(|| format!("no action, or more than one, is named {name:?}"))
+            .ok_or_else(|| "no such action".into())
     }
 
     pub(super) fn call(&self, table: TableId, call: &Call) -> Result<ActionCall, String> {
@@ -142,6 +133,22 @@ impl<'a> Setup<'a> {
             .actions()
             .get(id.index())
             .map_or(&[][..], |a| a.params.as_slice());
+        for (i, (name, _)) in call.args.iter().enumerate() {
+            if !params.iter().any(|p| p.name == *name) {
+                let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
+                let known = match known.as_slice() {
+                    [] => "none".to_owned(),
+                    known => known.join(", "),
+                };
+                return Err(format!(
+                    "action {} has no parameter {name:?}; it has {known}",
+                    call.action
+                ));
+            }
+            if call.args.iter().take(i).any(|(earlier, _)| earlier == name) {
+                return Err(format!("the argument {name:?} is given twice"));
+            }
+        }
         let params = params
             .iter()
             .map(|p| {
@@ -156,7 +163,7 @@ impl<'a> Setup<'a> {
     }
 
     pub(super) fn key(
-        &self,
+        &mut self,
         table: TableId,
         priority: Option<i32>,
         matches: &[(String, Match)],
@@ -174,115 +181,29 @@ impl<'a> Setup<'a> {
                 _ => FieldMatch::Any,
             })
             .collect();
+        let mut given = vec![false; fields.len()];
         for (name, m) in matches {
             let i = field_index(&info.key, name)
                 .ok_or_else(|| format!("table {} has no key field {name:?}", info.name))?;
-            if let (Some(slot), Some(f)) = (fields.get_mut(i), info.key.get(i)) {
+            let slots = (fields.get_mut(i), given.get_mut(i), info.key.get(i));
+            if let (Some(slot), Some(given), Some(f)) = slots {
+                if std::mem::replace(given, true) {
+                    return Err(format!("the key field {} is given twice", f.name));
+                }
                 *slot = field_match(f, m)?;
             }
         }
-        Ok(EntryKey {
-            fields,
-            priority: if info.needs_priority {
-                priority.unwrap_or(0).saturating_add(1)
-            } else {
-                0
-            },
-        })
-    }
-
-    pub(super) fn counter(&self, name: &str) -> Result<crate::program::CounterId, String> {
-        let i = pick(
-            self.program.counters().iter().map(|c| c.name.as_str()),
-            name,
-        )
-        .ok_or_else(|| format!("there is no counter {name:?}"))?;
-        Ok(crate::program::CounterId(
-            u32::try_from(i).unwrap_or(u32::MAX),
-        ))
-    }
-
-    pub(super) fn register(&self, name: &str) -> Result<crate::program::RegisterId, String> {
-        let i = pick(
-            self.program.registers().iter().map(|r| r.name.as_str()),
-            name,
-        )
-        .ok_or_else(|| format!("there is no register {name:?}"))?;
-        Ok(crate::program::RegisterId(
-            u32::try_from(i).unwrap_or(u32::MAX),
-        ))
-    }
-
-    pub(super) fn meter(&self, name: &str) -> Result<crate::program::MeterId, String> {
-        let i = pick(self.program.meters().iter().map(|m| m.name.as_str()), name)
-            .ok_or_else(|| format!("there is no meter {name:?}"))?;
-        Ok(crate::program::MeterId(
-            u32::try_from(i).unwrap_or(u32::MAX),
-        ))
-    }
-
-    /// Compares a counter: what is wrong with it, if anything.
-    pub(super) fn check_counter(
-        &self,
-        counter: &str,
-        target: &str,
-        bytes: bool,
-        check: Option<(Comparison, u64)>,
-    ) -> Result<Option<String>, String> {
-        let target = match self.labels.get(target) {
-            Some((table, key)) => CounterTarget::Direct {
-                table: *table,
-                key: key.clone(),
-            },
-            None => CounterTarget::Indexed {
-                counter: self.counter(counter)?,
-                index: Some(small(target)?),
-            },
-        };
-        let value = self
-            .switch
-            .read_counter(&target)
-            .map_err(|e| e.to_string())?;
-        let value = value.first().copied().unwrap_or_default();
-        let n = if bytes { value.bytes } else { value.packets };
-        let Some((comparison, wanted)) = check else {
-            return Ok(None);
-        };
-        let holds = match comparison {
-            Comparison::Eq => n == wanted,
-            Comparison::Ne => n != wanted,
-            Comparison::Lt => n < wanted,
-            Comparison::Le => n <= wanted,
-            Comparison::Gt => n > wanted,
-            Comparison::Ge => n >= wanted,
-        };
-        if holds {
-            return Ok(None);
-        }
-        Ok(Some(format!("the counter is {n}, compared with {wanted}")))
-    }
-
-    /// Brings groups and sessions to the switch.
-    pub(super) fn sync(&self) {
-        for (&id, replicas) in &self.groups {
-            self.switch.set_multicast_group(MulticastGroup {
-                id,
-                replicas: replicas.clone(),
+        if !info.needs_priority {
+            return Ok(EntryKey {
+                fields,
+                priority: 0,
             });
         }
-        for (&id, s) in &self.sessions {
-            let mut replicas = s
-                .group
-                .and_then(|g| self.groups.get(&g))
-                .cloned()
-                .unwrap_or_default();
-            replicas.extend(s.port.map(|port| Replica { instance: 0, port }));
-            self.switch.set_clone_session(CloneSession {
-                id,
-                replicas,
-                truncate_to: 0,
-                class_of_service: 0,
-            });
-        }
+        let written = priority.unwrap_or(0);
+        // The switch has none below 1.
+        let priority = written.saturating_add(1);
+        self.priorities
+            .insert((table, priority), Priority::HigherWins(written));
+        Ok(EntryKey { fields, priority })
     }
 }

@@ -1,17 +1,97 @@
 //! Commands of bmv2's own shell (`simple_switch_CLI`), as tests and
 //! `commands.txt` files have them.
 
-use num_bigint::BigInt;
-
-use super::matching::{bytes_of, number, pick, prefix, small};
-use super::parse::Number;
+use super::Priority;
+use super::matching::{bytes_of, pick, small};
+use super::positional::{shell_match, shell_number, split_at_arrow};
 use super::setup::Setup;
 use crate::control::{
-    ActionCall, CounterTarget, CounterValue, EntryAction, EntryKey, FieldMatch, Group, GroupMember,
-    Member, MeterConfig, MeterTarget, Selection, TableOp, Value,
+    ActionCall, EntryAction, EntryKey, Group, GroupMember, Member, Selection, TableOp,
 };
-use crate::program::{KeyFieldInfo, MatchKind, ProfileId, TableId};
-use crate::switch::{Replica, Timestamp};
+use crate::program::{ProfileId, TableId};
+use crate::switch::Timestamp;
+
+/// How a command is written.
+pub(super) struct Usage {
+    name: &'static str,
+    arguments: &'static str,
+    least: usize,
+    most: usize,
+}
+
+impl Usage {
+    const fn new(name: &'static str, arguments: &'static str, least: usize, most: usize) -> Self {
+        Self {
+            name,
+            arguments,
+            least,
+            most,
+        }
+    }
+
+    /// Whether there may be so many arguments.
+    pub(super) fn check(&self, count: usize) -> Result<(), String> {
+        if (self.least..=self.most).contains(&count) {
+            return Ok(());
+        }
+        Err(format!("write {} {}", self.name, self.arguments))
+    }
+}
+
+const MANY: usize = usize::MAX;
+
+const COMMANDS: [Usage; 25] = [
+    Usage::new("act_prof_add_member_to_group", "PROFILE MEMBER GROUP", 3, 3),
+    Usage::new("act_prof_create_group", "PROFILE", 1, 1),
+    Usage::new(
+        "act_prof_create_member",
+        "PROFILE ACTION PARAMETER…",
+        2,
+        MANY,
+    ),
+    Usage::new("counter_read", "COUNTER INDEX", 2, 2),
+    Usage::new("counter_write", "COUNTER INDEX PACKETS BYTES", 4, 4),
+    Usage::new("mc_mgrp_create", "GROUP", 1, 1),
+    Usage::new("mc_node_associate", "GROUP NODE", 2, 2),
+    Usage::new("mc_node_create", "RID PORT…", 1, MANY),
+    Usage::new("mc_node_update", "NODE PORT…", 2, MANY),
+    Usage::new("meter_array_set_rates", "METER RATE:BURST RATE:BURST", 3, 3),
+    Usage::new("meter_get_rates", "METER INDEX", 2, 2),
+    Usage::new("meter_set_rates", "METER INDEX RATE:BURST RATE:BURST", 4, 4),
+    Usage::new("mirroring_add", "SESSION PORT", 2, 2),
+    Usage::new("mirroring_add_mc", "SESSION GROUP", 2, 2),
+    Usage::new("mirroring_delete", "SESSION", 1, 1),
+    Usage::new("mirroring_get", "SESSION", 1, 1),
+    Usage::new("register_read", "REGISTER [INDEX]", 1, 2),
+    Usage::new("register_reset", "REGISTER", 1, 1),
+    Usage::new("register_write", "REGISTER INDEX VALUE", 3, 3),
+    Usage::new(
+        "table_add",
+        "TABLE ACTION MATCH… => PARAMETER… [PRIORITY]",
+        3,
+        MANY,
+    ),
+    Usage::new(
+        "table_indirect_add",
+        "TABLE MATCH… => MEMBER [PRIORITY]",
+        2,
+        MANY,
+    ),
+    Usage::new(
+        "table_indirect_add_with_group",
+        "TABLE MATCH… => GROUP [PRIORITY]",
+        2,
+        MANY,
+    ),
+    Usage::new("table_indirect_set_default", "TABLE MEMBER", 2, 2),
+    Usage::new("table_indirect_set_default_with_group", "TABLE GROUP", 2, 2),
+    Usage::new("table_set_default", "TABLE ACTION PARAMETER…", 2, MANY),
+];
+
+/// How the command of this name is written, if there is one.
+pub(super) fn usage(name: &str) -> Option<&'static Usage> {
+    COMMANDS.iter().find(|usage| usage.name == name)
+}
 
 impl Setup<'_> {
     pub(super) fn direct(
@@ -20,152 +100,22 @@ impl Setup<'_> {
         words: &[String],
         now: Timestamp,
     ) -> Result<(), String> {
+        let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
         let word = |i: usize| {
-            words
+            arguments
                 .get(i)
-                .map(String::as_str)
+                .copied()
                 .ok_or_else(|| format!("{name} needs more arguments"))
         };
         match name {
-            "mc_mgrp_create" => {
-                self.groups.insert(small(word(0)?)?, Vec::new());
-                {
-                    self.sync();
-                    Ok(())
-                }
+            _ if name.starts_with("mc_") || name.starts_with("mirroring_") => {
+                self.replicate(name, &arguments)
             }
-            "mc_node_create" => {
-                let ports = words
-                    .get(1..)
-                    .unwrap_or(&[])
-                    .iter()
-                    .map(|w| small(w))
-                    .collect::<Result<_, _>>()?;
-                self.nodes.push((small(word(0)?)?, ports));
-                Ok(())
-            }
-            "mc_node_update" => {
-                let node: usize = small(word(0)?)?;
-                let ports = words
-                    .get(1..)
-                    .unwrap_or(&[])
-                    .iter()
-                    .map(|w| small(w))
-                    .collect::<Result<_, _>>()?;
-                if let Some(n) = self.nodes.get_mut(node) {
-                    n.1 = ports;
-                }
-                Ok(())
-            }
-            "mc_node_associate" => {
-                let (group, node): (u16, usize) = (small(word(0)?)?, small(word(1)?)?);
-                let (rid, ports) = self
-                    .nodes
-                    .get(node)
-                    .ok_or_else(|| format!("there is no node {node}"))?;
-                let list = self
-                    .groups
-                    .get_mut(&group)
-                    .ok_or_else(|| format!("there is no group {group}"))?;
-                list.extend(ports.iter().map(|&port| Replica {
-                    instance: *rid,
-                    port,
-                }));
-                {
-                    self.sync();
-                    Ok(())
-                }
-            }
-            "mirroring_add" => {
-                let port = small(word(1)?)?;
-                self.sessions.entry(small(word(0)?)?).or_default().port = Some(port);
-                {
-                    self.sync();
-                    Ok(())
-                }
-            }
-            "mirroring_add_mc" => {
-                let group = small(word(1)?)?;
-                self.sessions.entry(small(word(0)?)?).or_default().group = Some(group);
-                {
-                    self.sync();
-                    Ok(())
-                }
-            }
-            "mirroring_delete" => {
-                let id = small(word(0)?)?;
-                self.sessions.remove(&id);
-                self.switch.delete_clone_session(id);
-                Ok(())
-            }
-            "register_write" => self.apply(
-                TableOp::WriteRegister {
-                    register: self.register(word(0)?)?,
-                    index: Some(small(word(1)?)?),
-                    value: bytes_of(&number(&Number(word(2)?.to_owned()))?)?,
-                },
-                now,
-            ),
-            "register_reset" => self.apply(
-                TableOp::WriteRegister {
-                    register: self.register(word(0)?)?,
-                    index: None,
-                    value: Value::new(),
-                },
-                now,
-            ),
-            "register_read" => {
-                let r = self.register(word(0)?)?;
-                let cells = self
-                    .switch
-                    .read_register(r, Some(small(word(1)?)?))
-                    .map_err(|e| e.to_string())?;
-                (self.log)(&format!("register {}: {cells:02x?}", word(0)?));
-                Ok(())
-            }
-            "counter_write" => self.apply(
-                TableOp::WriteCounter {
-                    target: CounterTarget::Indexed {
-                        counter: self.counter(word(0)?)?,
-                        index: Some(small(word(1)?)?),
-                    },
-                    value: CounterValue {
-                        packets: small(word(2)?)?,
-                        bytes: small(word(3)?)?,
-                    },
-                },
-                now,
-            ),
-            "counter_read" => {
-                let target = CounterTarget::Indexed {
-                    counter: self.counter(word(0)?)?,
-                    index: Some(small(word(1)?)?),
-                };
-                let v = self
-                    .switch
-                    .read_counter(&target)
-                    .map_err(|e| e.to_string())?;
-                (self.log)(&format!("counter {}: {v:?}", word(0)?));
-                Ok(())
-            }
-            "meter_set_rates" | "meter_array_set_rates" => {
-                let array = name == "meter_array_set_rates";
-                let rates = words.get(if array { 1 } else { 2 }..).unwrap_or(&[]);
-                let index = if array { None } else { Some(small(word(1)?)?) };
-                self.apply(
-                    TableOp::ConfigureMeter {
-                        target: MeterTarget::Indexed {
-                            meter: self.meter(word(0)?)?,
-                            index,
-                        },
-                        config: Some(rates_of(rates)?),
-                    },
-                    now,
-                )
-            }
-            "mirroring_get" | "meter_get_rates" => {
-                (self.log)(&format!("{name} {}", words.join(" ")));
-                Ok(())
+            _ if ["counter_", "meter_", "register_"]
+                .iter()
+                .any(|kind| name.starts_with(kind)) =>
+            {
+                self.cells(name, &arguments, now)
             }
             "table_add" => self.table_add(words, now),
             "table_set_default" => {
@@ -203,7 +153,9 @@ impl Setup<'_> {
                     .profile_groups
                     .get_mut(&profile.0)
                     .and_then(|groups| groups.get_mut(handle))
-                    .ok_or_else(|| format!("there is no group {handle}"))?;
+                    .ok_or_else(|| {
+                        format!("there is no group {handle}: act_prof_create_group makes groups, which are numbered from 0")
+                    })?;
                 members.push(member);
                 let members = members
                     .iter()
@@ -223,11 +175,14 @@ impl Setup<'_> {
     /// `TABLE ACTION MATCH… => PARAMETER… [PRIORITY]`
     fn table_add(&mut self, words: &[String], now: Timestamp) -> Result<(), String> {
         let [table, action, rest @ ..] = words else {
-            return Err("write table_add TABLE ACTION MATCH… => PARAMETER… [PRIORITY]".into());
+            return Err("table_add needs more arguments".into());
         };
         let table = self.table(table)?;
         let (matches, mut params) = split_at_arrow(rest)?;
-        let key = self.positional_key(table, matches, &mut params)?;
+        let action_id = self.action(table, action)?;
+        let wanted = self.program.actions().get(action_id.index());
+        let wanted = wanted.map_or(0, |a| a.params.len());
+        let key = self.positional_key(table, matches, &mut params, wanted)?;
         let call = self.positional(table, action, params)?;
         self.insert(table, key, EntryAction::Call(call), now)
     }
@@ -240,11 +195,11 @@ impl Setup<'_> {
         now: Timestamp,
     ) -> Result<(), String> {
         let [table, rest @ ..] = words else {
-            return Err("write table_indirect_add TABLE MATCH… => HANDLE [PRIORITY]".into());
+            return Err("table_indirect_add needs more arguments".into());
         };
         let table = self.table(table)?;
         let (matches, mut params) = split_at_arrow(rest)?;
-        let key = self.positional_key(table, matches, &mut params)?;
+        let key = self.positional_key(table, matches, &mut params, 1)?;
         let [handle] = params else {
             return Err("one handle must follow the =>".into());
         };
@@ -279,19 +234,20 @@ impl Setup<'_> {
 
     fn profile(&self, name: &str) -> Result<ProfileId, String> {
         let profiles = self.program.profiles();
-        let found = pick(profiles.iter().map(|p| p.name.as_str()), name)
-            .ok_or_else(|| format!("there is no action profile {name:?}"))?;
+        let names = profiles.iter().map(|p| p.name.as_str());
+        let found = pick("action profile", names, name)?;
         Ok(ProfileId(u32::try_from(found).unwrap_or(u32::MAX)))
     }
 
     /// A key from its fields in order; takes the priority from the end of
-    /// `params` where the table has one. As in the shell, the lower number
-    /// wins.
+    /// `params`, after the `wanted` ones, where the table has one. As in the
+    /// shell, the lower number wins.
     fn positional_key(
-        &self,
+        &mut self,
         table: TableId,
         matches: &[String],
         params: &mut &[String],
+        wanted: usize,
     ) -> Result<EntryKey, String> {
         let info = self
             .program
@@ -312,22 +268,40 @@ impl Setup<'_> {
             .zip(matches)
             .map(|(field, text)| shell_match(field, text))
             .collect::<Result<_, _>>()?;
-        let mut priority = 0;
-        if info.needs_priority {
-            let Some((last, rest)) = params.split_last() else {
+        if !info.needs_priority {
+            if params.len() == wanted + 1 {
                 return Err(format!(
-                    "table {} needs a priority at the end of the line",
+                    "{:?} at the end of the line is too much: entries of table {} have no priority",
+                    params.last().map_or("", String::as_str),
                     info.name
                 ));
-            };
-            *params = rest;
-            let given: u32 = small(last)?;
-            priority = i32::try_from(given)
-                .ok()
-                .and_then(|given| i32::MAX.checked_sub(given))
-                .filter(|p| *p > 0)
-                .ok_or_else(|| format!("the priority {given} is too large"))?;
+            }
+            return Ok(EntryKey {
+                fields,
+                priority: 0,
+            });
         }
+        let last = params.split_last().filter(|_| params.len() > wanted);
+        let Some((last, rest)) = last else {
+            let after = match wanted {
+                0 => String::new(),
+                1 => ", after one parameter".to_owned(),
+                n => format!(", after {n} parameters"),
+            };
+            return Err(format!(
+                "table {} needs a priority at the end of the line{after}; the lowest number wins",
+                info.name
+            ));
+        };
+        *params = rest;
+        let given: u32 = small(last)?;
+        let priority = i32::try_from(given)
+            .ok()
+            .and_then(|given| i32::MAX.checked_sub(given))
+            .filter(|p| *p > 0)
+            .ok_or_else(|| format!("the priority {given} is too large"))?;
+        self.priorities
+            .insert((table, priority), Priority::LowerWins(given));
         Ok(EntryKey { fields, priority })
     }
 
@@ -374,101 +348,4 @@ fn group_of(handle: usize, members: Vec<GroupMember>) -> Group {
         members,
         selection: Selection::Selector,
     }
-}
-
-fn split_at_arrow(words: &[String]) -> Result<(&[String], &[String]), String> {
-    let arrow = words
-        .iter()
-        .position(|w| w == "=>")
-        .ok_or("the => between matches and parameters is missing")?;
-    Ok((
-        words.get(..arrow).unwrap_or(&[]),
-        words.get(arrow + 1..).unwrap_or(&[]),
-    ))
-}
-
-/// A number, or an address where the width is that of one.
-fn shell_number(text: &str, width: u32) -> Result<BigInt, String> {
-    let bytes = match width {
-        32 if text.contains('.') => text
-            .parse::<std::net::Ipv4Addr>()
-            .map(|a| a.octets().to_vec())
-            .map_err(|_| format!("{text:?} is not an IPv4 address"))?,
-        48 if text.contains(':') => {
-            mac(text).ok_or_else(|| format!("{text:?} is not a MAC address"))?
-        }
-        128 if text.contains(':') => text
-            .parse::<std::net::Ipv6Addr>()
-            .map(|a| a.octets().to_vec())
-            .map_err(|_| format!("{text:?} is not an IPv6 address"))?,
-        _ => return number(&Number(text.to_owned())),
-    };
-    Ok(BigInt::from_bytes_be(num_bigint::Sign::Plus, &bytes))
-}
-
-fn mac(text: &str) -> Option<Vec<u8>> {
-    let bytes: Option<Vec<u8>> = text
-        .split(':')
-        .map(|part| {
-            (part.len() <= 2)
-                .then(|| u8::from_str_radix(part, 16).ok())
-                .flatten()
-        })
-        .collect();
-    bytes.filter(|bytes| bytes.len() == 6)
-}
-
-fn shell_match(f: &KeyFieldInfo, text: &str) -> Result<FieldMatch, String> {
-    let pair = |separator: &str, form: &str| {
-        text.split_once(separator)
-            .ok_or_else(|| format!("{text:?}: write the {} field {} as {form}", f.kind, f.name))
-    };
-    Ok(match f.kind {
-        MatchKind::Exact => FieldMatch::Exact(bytes_of(&match text {
-            "true" | "True" => BigInt::from(1),
-            "false" | "False" => BigInt::from(0),
-            _ => shell_number(text, f.width)?,
-        })?),
-        MatchKind::Lpm => {
-            let (value, len) = pair("/", "VALUE/LENGTH")?;
-            prefix(f, shell_number(value, f.width)?, small(len)?)?
-        }
-        MatchKind::Ternary => {
-            let (value, mask) = pair("&&&", "VALUE&&&MASK")?;
-            let mask = shell_number(mask, f.width)?;
-            if mask == BigInt::ZERO {
-                return Ok(FieldMatch::Any);
-            }
-            let value = shell_number(value, f.width)? & &mask;
-            FieldMatch::Ternary {
-                value: bytes_of(&value)?,
-                mask: bytes_of(&mask)?,
-            }
-        }
-        MatchKind::Range => {
-            let (low, high) = pair("->", "LOW->HIGH")?;
-            FieldMatch::Range {
-                low: bytes_of(&shell_number(low, f.width)?)?,
-                high: bytes_of(&shell_number(high, f.width)?)?,
-            }
-        }
-    })
-}
-
-/// `rate:burst` twice, committed first; rates are units a microsecond.
-fn rates_of(words: &[String]) -> Result<MeterConfig, String> {
-    let pair = |i: usize| -> Result<(u64, u64), String> {
-        let word = words.get(i).ok_or("a meter needs two rates")?;
-        let (rate, burst) = word.split_once(':').ok_or("a rate is RATE:BURST")?;
-        let rate: f64 = rate.parse().map_err(|_| format!("{rate:?} is no rate"))?;
-        Ok(((rate * 1e6) as u64, small(burst)?))
-    };
-    let ((cir, cburst), (pir, pburst)) = (pair(0)?, pair(1)?);
-    Ok(MeterConfig {
-        cir,
-        cburst,
-        pir,
-        pburst,
-        eburst: None,
-    })
 }

@@ -205,7 +205,13 @@ fn bad_entries_and_packets_are_refused() {
         ),
         (
             "table_add MyIngress.acl MyIngress.drop 1.2.3.4&&&255.255.255.255 1->2 0&&&0 =>\n",
-            "line 1: table MyIngress.acl needs a priority at the end of the line",
+            "line 1: table MyIngress.acl needs a priority at the end of the line; the lowest \
+             number wins\n",
+        ),
+        (
+            "table_add MyIngress.l2 MyIngress.counted_forward 1 => 2 10\n",
+            "line 1: \"10\" at the end of the line is too much: entries of table MyIngress.l2 have \
+             no priority\n",
         ),
         (
             "packet 1 00\n",

@@ -3,6 +3,7 @@
 mod json;
 mod text;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -105,7 +106,11 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         &server,
     )?;
     if let Some(entries) = &options.entries {
-        load::entries(entries, &switch, &server, options.p4info.is_some())?;
+        // Standard output is for the packets alone.
+        let log = |line: &str| {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        };
+        load::entries(entries, &switch, &server, options.p4info.is_some(), log)?;
     }
     let Some(program) = switch.program() else {
         anyhow::bail!("there is no program");
