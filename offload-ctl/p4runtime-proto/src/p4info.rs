@@ -12,12 +12,13 @@ const MESSAGE: &str = "p4.config.v1.P4Info";
 #[derive(Debug, thiserror::Error)]
 pub enum P4InfoError {
     /// The file could not be read.
-    #[error("cannot read the P4Info file {}: {source}", path.display())]
+    #[error("cannot read the P4Info file {}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
+        /// What the system said. Not a source, for those who print the sources
+        /// of an error would print it twice.
+        cause: std::io::Error,
     },
     /// The text is not P4Info, or the schema inside this program is damaged.
     #[error(transparent)]
@@ -37,9 +38,9 @@ pub fn from_text(text: &str) -> Result<P4Info, P4InfoError> {
 /// # Errors
 /// [`P4InfoError::Io`] or [`P4InfoError::Text`].
 pub fn read(path: &Path) -> Result<P4Info, P4InfoError> {
-    let text = std::fs::read_to_string(path).map_err(|source| P4InfoError::Io {
+    let text = std::fs::read_to_string(path).map_err(|cause| P4InfoError::Io {
         path: path.to_owned(),
-        source,
+        cause,
     })?;
     from_text(&text)
 }

@@ -45,8 +45,24 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_named() {
-        let error = from_text("updates { typ: INSERT }").unwrap_err();
-        assert!(error.to_string().contains("typ"), "{error}");
+    fn what_is_wrong_has_its_line_and_is_said_once() {
+        let end = "(read as p4.v1.WriteRequest in protobuf text format)";
+        for (text, wanted) in [
+            (
+                "updates { typ: INSERT }",
+                "line 1: field 'typ' not found for message 'p4.v1.Update'",
+            ),
+            (
+                "# entries\nupdates {\n  type: INSRT\n}\n",
+                "line 3: value 'INSRT' was not found for enum 'p4.v1.Update.Type'",
+            ),
+            ("updates {\n  type: ?\n}\n", "line 2: invalid token"),
+            ("updates {\n  type: INSERT\n\n", "line 2: expected "),
+        ] {
+            let error = from_text(text).unwrap_err();
+            let said = error.to_string();
+            assert!(said.starts_with(wanted) && said.ends_with(end), "{said}");
+            assert!(std::error::Error::source(&error).is_none());
+        }
     }
 }

@@ -5,20 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use p4runtime_proto::p4info::{self, P4InfoError};
 use softswitch::p4rt::P4RuntimeServer;
 use softswitch::stf::{self, Entries};
 use softswitch::{Program, Switch, Timestamp};
 
-/// Fields of a `p4.v1.WriteRequest`: a file that begins with one is read as
-/// protobuf text.
-const WRITE_REQUEST: [&str; 6] = [
-    "updates",
-    "device_id",
-    "role",
-    "role_id",
-    "election_id",
-    "atomicity",
-];
+use super::format::{Format, UNDERSTOOD};
 
 /// Reads a text file.
 pub(super) fn text(path: &Path, what: &str) -> anyhow::Result<String> {
@@ -45,9 +37,13 @@ pub(super) fn install(
         switch.install(program(path)?);
         return Ok(());
     };
+    let info = p4info::read(p4info).map_err(|error| match error {
+        P4InfoError::Text(error) => anyhow!("cannot read the P4Info {}: {error}", p4info.display()),
+        error => anyhow!(error),
+    })?;
     server
         .preload(ForwardingPipelineConfig {
-            p4info: Some(p4runtime_proto::p4info::read(p4info)?),
+            p4info: Some(info),
             p4_device_config: json(path)?,
             cookie: None,
         })
@@ -68,7 +64,14 @@ pub(super) fn entries(
     log: impl FnMut(&str),
 ) -> anyhow::Result<Entries> {
     let text = text(path, "the entries")?;
-    if !is_write_request(&text) {
+    let format = Format::of(&text);
+    if let Format::Other(what) = format {
+        bail!(
+            "cannot use the entries in {}: the file is {what}. {UNDERSTOOD}",
+            path.display()
+        );
+    }
+    if format == Format::Lines {
         let entries = stf::apply_entries(switch, &text, Timestamp::default(), log)
             .with_context(|| format!("cannot use the entries in {}", path.display()))?;
         if has_p4info {
@@ -104,36 +107,4 @@ pub(super) fn entries(
         count,
         ..Entries::default()
     })
-}
-
-fn is_write_request(text: &str) -> bool {
-    text.lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with('#'))
-        .is_some_and(|line| {
-            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let (word, rest) = line.split_at(end.unwrap_or(line.len()));
-            // A line of the other formats goes on with a name.
-            WRITE_REQUEST.contains(&word)
-                && matches!(
-                    rest.trim_start().chars().next(),
-                    None | Some('{' | ':' | '<')
-                )
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_write_request;
-
-    #[test]
-    fn formats_are_told_apart() {
-        assert!(is_write_request("# x\n\nupdates {\n"));
-        assert!(is_write_request("device_id: 1"));
-        assert!(is_write_request("updates\n{"));
-        assert!(!is_write_request("add t k:1 a()"));
-        assert!(!is_write_request("table_add t a 1 =>"));
-        assert!(!is_write_request("# updates {\n"));
-        assert!(!is_write_request(""));
-    }
 }

@@ -1,5 +1,6 @@
 //! The program around the switch: command line, start and stop.
 
+mod format;
 mod http;
 mod listen;
 mod load;

@@ -232,7 +232,48 @@ fn bad_entries_and_packets_are_refused() {
     let file = folder.file("entries", "updates { type: INSERT }\nupdates { typ: 1 }\n");
     let (code, _, stderr) = trace(&file, &["--packet", "00", "--p4info", P4INFO]);
     assert_eq!(code, 2);
-    assert!(stderr.contains("typ"), "{stderr}");
+    let wanted = format!(
+        "softswitch: cannot read the entries in {}: line 2: field 'typ' not found for message \
+         'p4.v1.Update' (read as p4.v1.WriteRequest in protobuf text format)\n",
+        file.display()
+    );
+    assert_eq!(stderr, wanted);
+    let info = folder.file("p4info", "pkg_info {\n  arc: \"v1model\"\n}\n");
+    let (code, _, stderr) = trace(
+        &file,
+        &["--packet", "00", "--p4info", info.to_str().unwrap()],
+    );
+    assert_eq!(code, 2);
+    let wanted = format!(
+        "softswitch: cannot read the P4Info {}: line 2: field 'arc' not found for message \
+         'p4.config.v1.PkgInfo' (read as p4.config.v1.P4Info in protobuf text format)\n",
+        info.display()
+    );
+    assert_eq!(stderr, wanted);
+    let (_, _, stderr) = trace(&file, &["--packet", "00", "--p4info", "no/such"]);
+    assert_eq!(
+        stderr,
+        "softswitch: cannot read the P4Info file no/such: No such file or directory (os error 2)\n"
+    );
+    for (content, wanted) in [
+        (
+            "{\n  \"table_entries\": []\n}\n",
+            "the file is JSON for the P4Runtime controller of the P4 tutorials. Understood are ",
+        ),
+        (
+            "pkg_info {\n  arch: \"v1model\"\n}\n",
+            "the file is P4Info, which is given with --p4info. Understood are ",
+        ),
+    ] {
+        let file = folder.file("entries", content);
+        let (code, _, stderr) = trace(&file, &["--packet", "00"]);
+        assert_eq!(code, 2);
+        let wanted = format!(
+            "softswitch: cannot use the entries in {}: {wanted}",
+            file.display()
+        );
+        assert!(stderr.starts_with(&wanted), "{stderr}");
+    }
     let file = folder.file("entries", "updates { type: INSERT }\n");
     let (code, _, stderr) = trace(&file, &["--packet", "00", "--p4info", P4INFO]);
     assert_eq!(code, 2);
