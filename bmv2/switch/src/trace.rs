@@ -106,6 +106,13 @@ pub enum TraceEvent {
         /// Its `egress_rid`.
         instance: u16,
     },
+    /// A clone was asked for and no copy made.
+    NotCloned {
+        /// The clone session.
+        session: u16,
+        /// Whether there is this session; then it has no replica.
+        known: bool,
+    },
     /// A digest was sent.
     Digest {
         /// Its name.

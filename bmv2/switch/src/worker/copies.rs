@@ -36,9 +36,14 @@ impl Run<'_, '_, '_> {
     ) {
         let replication = self.work.replication;
         let Some((replicas, cut)) = replication.session(session) else {
+            tr.event(|| TraceEvent::NotCloned {
+                session,
+                known: false,
+            });
             return;
         };
         let env = self.env;
+        note_empty(session, replicas, tr);
         let mut copy = self.fresh();
         copy.length = st.ingress_length;
         copy.ingress_length = st.ingress_length;
@@ -61,8 +66,13 @@ impl Run<'_, '_, '_> {
     ) {
         let replication = self.work.replication;
         let Some((replicas, cut)) = replication.session(session) else {
+            tr.event(|| TraceEvent::NotCloned {
+                session,
+                known: false,
+            });
             return;
         };
+        note_empty(session, replicas, tr);
         let mut copy = self.fresh();
         copy.copy_from(st);
         copy.become_clone(self.env.ir, st, fields, instance::EGRESS_CLONE);
@@ -151,5 +161,15 @@ impl Run<'_, '_, '_> {
         self.work.local.reruns += 1;
         let bytes = Bytes::Made(Arc::new(bytes.to_vec()));
         self.work.jobs.push_back(Job::Ingress(again, bytes));
+    }
+}
+
+/// A session without replicas makes no copy, and so would leave no trace.
+fn note_empty<T: Tracer>(session: u16, replicas: &[Replica], tr: &mut T) {
+    if T::ON && replicas.is_empty() {
+        tr.event(|| TraceEvent::NotCloned {
+            session,
+            known: true,
+        });
     }
 }

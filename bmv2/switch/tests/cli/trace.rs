@@ -156,6 +156,83 @@ fn entries_may_be_written_in_three_ways() {
     }
 }
 
+/// Lines have priorities of two kinds, and the switch has its own.
+#[test]
+fn priorities_are_shown_as_they_were_written() {
+    let folder = Folder::new("priorities");
+    let packet = "020000000001 020000000002 0800 4500001c0001000040110000 09010002 0a010203";
+    let shell = "table_add MyIngress.acl MyIngress.drop 9.0.0.0&&&255.0.0.0 0->255 0&&&0 => 1\n";
+    for (line, switch, written, text) in [
+        (
+            shell,
+            2_147_483_646,
+            1,
+            "priority 1 (the lower number wins)",
+        ),
+        (
+            "add acl 10 hdr.ipv4.src:0x09****** drop()\n",
+            11,
+            10,
+            "priority 10 (the higher number wins)",
+        ),
+    ] {
+        let file = folder.file("entries", line);
+        let (code, stdout, _) = trace(&file, &["--packet", packet]);
+        assert_eq!(code, 0);
+        assert!(
+            stdout.contains(&format!("               {text}\n")),
+            "{stdout}"
+        );
+        let (_, stdout, _) = trace(&file, &["--json", "--packet", packet]);
+        let packet: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        let events = packet["events"].as_array().unwrap();
+        let acl = events.iter().find(|e| e["name"] == "MyIngress.acl");
+        let entry = &acl.unwrap()["entry"];
+        assert_eq!(entry["priority"], switch);
+        assert_eq!(entry["written_priority"], written);
+    }
+}
+
+/// The program's command 3 clones at ingress, 4 at egress, both to the session
+/// that the next byte names.
+#[test]
+fn a_clone_that_is_not_made_is_told() {
+    let folder = Folder::new("no-clone");
+    let entries = folder.file("commands.txt", "mirroring_add_mc 8 1\nmirroring_add 9 5\n");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/externs.json");
+    let trace = |first: &str, json: bool| {
+        let packet = format!("{first}00000000000000000000");
+        let mut command = softswitch();
+        command.args(["trace", program, "--packet", &packet, "--entries"]);
+        command.arg(&entries).args(json.then_some("--json"));
+        let (code, stdout, stderr) = outcome(&mut command);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        stdout
+    };
+    for command in ["03", "04"] {
+        for (session, line) in [
+            (
+                "4d",
+                "  no clone     to session 77: there is no such session\n",
+            ),
+            ("08", "  no clone     to session 8: it has no port\n"),
+        ] {
+            let stdout = trace(&format!("{command}{session}"), false);
+            assert!(stdout.contains(line), "{stdout}");
+        }
+        let stdout = trace(&format!("{command}09"), false);
+        assert!(!stdout.contains("no clone"), "{stdout}");
+        assert!(stdout.contains("clone to port 5"), "{stdout}");
+    }
+    let packet: serde_json::Value = serde_json::from_str(&trace("034d", true)).unwrap();
+    let events = packet["events"].as_array().unwrap();
+    let lost = events.iter().find(|e| e["event"] == "not_cloned").unwrap();
+    assert_eq!(
+        (&lost["session"], &lost["session_exists"]),
+        (&77.into(), &false.into())
+    );
+}
+
 #[test]
 fn groups_and_members_are_numbered_from_zero() {
     let folder = Folder::new("groups");

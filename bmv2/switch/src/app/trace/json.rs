@@ -1,6 +1,7 @@
 //! A packet's path for machines.
 
 use serde_json::{Map, Value, json};
+use softswitch::stf::Priority;
 use softswitch::{EntryAction, TraceEvent};
 
 use super::{Path, hex, matches, parser_error, why};
@@ -58,7 +59,15 @@ impl Path<'_> {
                     let entry = &state.entry;
                     let mut object = Map::new();
                     object.insert("match".into(), pairs(matches(self.table(name), &entry.key)));
-                    object.insert("priority".into(), entry.key.priority.into());
+                    let priority = entry.key.priority;
+                    object.insert("priority".into(), priority.into());
+                    if let Some(written) = self.written_priority(name, priority) {
+                        let written = match written {
+                            Priority::HigherWins(n) => Value::from(n),
+                            Priority::LowerWins(n) => Value::from(n),
+                        };
+                        object.insert("written_priority".into(), written);
+                    }
                     match entry.action {
                         EntryAction::Call(_) => {}
                         EntryAction::Member(id) => {
@@ -92,6 +101,9 @@ impl Path<'_> {
                 port,
                 instance,
             } => json!({"event": "copied", "why": why, "port": port, "instance": instance}),
+            TraceEvent::NotCloned { session, known } => json!({
+                "event": "not_cloned", "session": session, "session_exists": known,
+            }),
             TraceEvent::Digest { name } => json!({"event": "digest", "name": name}),
             TraceEvent::Sent { port, bytes } => json!({
                 "event": "sent", "port": port, "bytes": bytes,

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use softswitch::p4rt::{P4RuntimeServer, ServerConfig};
 use softswitch::ports::Clock;
+use softswitch::stf::{Priorities, Priority};
 use softswitch::{
     EntryKey, FieldMatch, Output, Switch, SwitchConfig, TraceEvent, program::TableInfo,
 };
@@ -105,12 +106,14 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         &switch,
         &server,
     )?;
+    let mut priorities = Priorities::new();
     if let Some(entries) = &options.entries {
         // Standard output is for the packets alone.
         let log = |line: &str| {
             let _ = writeln!(std::io::stderr(), "{line}");
         };
-        load::entries(entries, &switch, &server, options.p4info.is_some(), log)?;
+        let loaded = load::entries(entries, &switch, &server, options.p4info.is_some(), log)?;
+        priorities = loaded.priorities;
     }
     let Some(program) = switch.program() else {
         anyhow::bail!("there is no program");
@@ -132,6 +135,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             events: &events,
             sent: &sent,
             program: &program,
+            priorities: &priorities,
         };
         if options.json {
             printer.line(&path.json().to_string());
@@ -155,11 +159,18 @@ struct Path<'a> {
     /// The packets sent, in the order of the events.
     sent: &'a [Vec<u8>],
     program: &'a softswitch::Program,
+    priorities: &'a Priorities,
 }
 
 impl Path<'_> {
     fn table(&self, name: &str) -> Option<&TableInfo> {
         self.program.tables().iter().find(|t| t.name == name)
+    }
+
+    /// What the entries file has for a priority of the switch.
+    fn written_priority(&self, table: &str, priority: i32) -> Option<Priority> {
+        let table = self.program.table_by_name(table)?;
+        self.priorities.get(&(table, priority)).copied()
     }
 
     /// Names and values of an action's parameters.

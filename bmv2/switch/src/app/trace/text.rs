@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use softswitch::stf::Priority;
 use softswitch::{EntryAction, TraceEvent};
 
 use super::{Path, hex, matches, parser_error, why};
@@ -69,7 +70,16 @@ impl Path<'_> {
                     let fields = fields.iter().map(|(n, v)| (n.as_str(), v.as_str()));
                     text.pairs("entry", fields, " = ");
                     if state.entry.key.priority != 0 {
-                        let priority = format!("priority {}", state.entry.key.priority);
+                        let priority = state.entry.key.priority;
+                        let priority = match self.written_priority(name, priority) {
+                            None => format!("priority {priority}"),
+                            Some(Priority::HigherWins(n)) => {
+                                format!("priority {n} (the higher number wins)")
+                            }
+                            Some(Priority::LowerWins(n)) => {
+                                format!("priority {n} (the lower number wins)")
+                            }
+                        };
                         text.line(2, "", &priority);
                     }
                     match state.entry.action {
@@ -103,6 +113,14 @@ impl Path<'_> {
                     "copy",
                     &format!("{why} to port {port}, instance {instance}"),
                 ),
+                TraceEvent::NotCloned { session, known } => {
+                    let why = if *known {
+                        "it has no port"
+                    } else {
+                        "there is no such session"
+                    };
+                    text.line(1, "no clone", &format!("to session {session}: {why}"));
+                }
                 TraceEvent::Digest { name } => text.line(1, "digest", name),
                 TraceEvent::Sent { port, bytes } => {
                     let to = if self.cpu_port == Some(*port) {
