@@ -83,6 +83,46 @@ impl Format {
     }
 }
 
+/// The lines at which the updates of a WriteRequest in text format begin. Not
+/// those of a list in brackets.
+pub(super) fn update_lines(text: &str) -> Vec<usize> {
+    let (mut lines, mut line, mut depth) = (Vec::new(), 1, 0_usize);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let len = match c {
+            '#' => rest.find('\n').unwrap_or(rest.len()),
+            '"' | '\'' => quoted(rest, c),
+            c if name(c) => rest.find(|c| !name(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let (piece, after) = rest.split_at(len);
+        match piece {
+            "{" | "<" | "[" => depth += 1,
+            "}" | ">" | "]" => depth = depth.saturating_sub(1),
+            "updates" if depth == 0 => lines.push(line),
+            _ => line += piece.matches('\n').count(),
+        }
+        rest = after;
+    }
+    lines
+}
+
+/// Bytes of the string that begins here, quotation marks included.
+fn quoted(text: &str, mark: char) -> usize {
+    let mut escaped = true;
+    for (at, c) in text.char_indices() {
+        // The first mark, too, ends nothing.
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == mark => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +163,17 @@ mod tests {
         ] {
             assert_eq!(Format::of(text), Format::Other(wanted), "{text}");
         }
+    }
+
+    #[test]
+    fn updates_have_lines() {
+        let text = "# updates {\n\
+            updates {\n  entity { updates: \"}\\\"\" }\n}\n\
+            device_id: 1 updates < type: INSERT > # {\n\
+            \n\
+            updates\n{ x: '}' }";
+        assert_eq!(update_lines(text), [2, 5, 7]);
+        assert_eq!(update_lines("updates: \"not closed"), [1]);
+        assert_eq!(update_lines(""), [0; 0]);
     }
 }

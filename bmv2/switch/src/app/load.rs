@@ -10,7 +10,7 @@ use softswitch::p4rt::P4RuntimeServer;
 use softswitch::stf::{self, Entries};
 use softswitch::{Program, Switch, Timestamp};
 
-use super::format::{Format, UNDERSTOOD};
+use super::format::{Format, UNDERSTOOD, update_lines};
 
 /// Reads a text file.
 pub(super) fn text(path: &Path, what: &str) -> anyhow::Result<String> {
@@ -92,9 +92,15 @@ pub(super) fn entries(
         .with_context(|| format!("cannot read the entries in {}", path.display()))?;
     let count = request.updates.len();
     server.preload_updates(request.updates).map_err(|failed| {
+        let places = update_lines(&text);
+        // A list in brackets has lines of its own.
+        let place = |i: usize| match places.get(i) {
+            Some(line) if places.len() == count => format!("line {line}, updates[{i}]"),
+            _ => format!("updates[{i}]"),
+        };
         let lines: Vec<_> = failed
             .iter()
-            .map(|(i, error)| format!("\n  updates[{i}]: {error}"))
+            .map(|(i, error)| format!("\n  {}: {error}", place(*i)))
             .collect();
         anyhow!(
             "{} of {count} updates in {} were refused:{}",

@@ -234,6 +234,15 @@ fn a_clone_that_is_not_made_is_told() {
 }
 
 #[test]
+fn what_lines_ask_to_be_shown_is_not_among_the_packets() {
+    let folder = Folder::new("shown");
+    let file = folder.file("entries", "register_read last_len 0\n");
+    let (code, stdout, stderr) = trace(&file, &["--json", "--packet", FRAME]);
+    assert_eq!((code, stdout.lines().count()), (0, 1));
+    assert_eq!(stderr, "MyIngress.last_len[0]= 0\n");
+}
+
+#[test]
 fn groups_and_members_are_numbered_from_zero() {
     let folder = Folder::new("groups");
     let entries = folder.file(
@@ -356,7 +365,7 @@ fn bad_entries_and_packets_are_refused() {
     assert_eq!(code, 2);
     assert!(stderr.contains("1 of 1 updates in "), "{stderr}");
     assert!(
-        stderr.contains("updates[0]: the update has no entity"),
+        stderr.contains("\n  line 1, updates[0]: the update has no entity"),
         "{stderr}"
     );
     let file = folder.file("entries", [0xff, 0xfe]);
