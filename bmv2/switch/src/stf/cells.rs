@@ -137,7 +137,8 @@ impl Setup<'_> {
         let id = self.counter_id(counter)?;
         let (table, key) = self.labels.get(label).ok_or_else(|| {
             format!(
-                "no entry has the label {label:?}: one gets it from `add … = {label}` on a line before"
+                "no entry has the label {label:?}: one gets it from `add … = {label}` on a \
+                 line before"
             )
         })?;
         let info = self.program.counters().get(id.index());

@@ -154,7 +154,10 @@ impl Setup<'_> {
                     .get_mut(&profile.0)
                     .and_then(|groups| groups.get_mut(handle))
                     .ok_or_else(|| {
-                        format!("there is no group {handle}: act_prof_create_group makes groups, which are numbered from 0")
+                        format!(
+                            "there is no group {handle}: act_prof_create_group makes groups, \
+                             which are numbered from 0"
+                        )
                     })?;
                 members.push(member);
                 let members = members

@@ -79,3 +79,18 @@ fn errors_that_cannot_be_printed_leave_the_exit_code() {
     command.args(["run", "no/such.json"]).stderr(full());
     assert_eq!(command.status().unwrap().code(), Some(1));
 }
+
+/// Entries are logged before the interface is found missing, which is 1.
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let folder = Folder::new("log");
+    let entries = folder.file("commands.txt", "table_set_default MyIngress.l2 NoAction\n");
+    for log in [&["--log-level", "debug"][..], &["--log-console"]] {
+        let mut command = softswitch();
+        command.args(["run", PROGRAM, "--grpc-server-addr", "127.0.0.1:0"]);
+        command.args(["-i", "1@no-such-if", "--entries"]);
+        command.arg(&entries).args(log);
+        command.stdout(full()).stderr(full());
+        assert_eq!(command.status().unwrap().code(), Some(1), "{log:?}");
+    }
+}
