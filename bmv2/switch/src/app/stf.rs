@@ -64,16 +64,18 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         ));
     }
     let expectations = report.expectations.len();
-    printer.line(&match &report.stopped {
-        Some(StfError::Line { line, .. }) => format!(
-            "{met} of {expectations} expectations met before line {line}, which could not be \
-             carried out"
-        ),
-        _ => format!(
+    match &report.stopped {
+        None => printer.line(&format!(
             "{met} of {expectations} expectations met, {} unexpected packets",
             report.unexpected.len()
-        ),
-    });
+        )),
+        Some(StfError::Line { line, .. }) if expectations > 0 => printer.line(&format!(
+            "{met} of {expectations} expectations met before line {line}, which could not be \
+             carried out"
+        )),
+        // The error says all there is to say.
+        Some(_) => {}
+    }
     printer.finish()?;
     if let Some(stopped) = report.stopped {
         return Err(stopped).with_context(cannot);

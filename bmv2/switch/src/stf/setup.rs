@@ -135,11 +135,7 @@ impl<'a> Setup<'a> {
             .map_or(&[][..], |a| a.params.as_slice());
         for (i, (name, _)) in call.args.iter().enumerate() {
             if !params.iter().any(|p| p.name == *name) {
-                let known: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-                let known = match known.as_slice() {
-                    [] => "none".to_owned(),
-                    known => known.join(", "),
-                };
+                let known = listed(params.iter().map(|p| p.name.as_str()));
                 return Err(format!(
                     "action {} has no parameter {name:?}; it has {known}",
                     call.action
@@ -183,8 +179,13 @@ impl<'a> Setup<'a> {
             .collect();
         let mut given = vec![false; fields.len()];
         for (name, m) in matches {
-            let i = field_index(&info.key, name)
-                .ok_or_else(|| format!("table {} has no key field {name:?}", info.name))?;
+            let i = field_index(&info.key, name).ok_or_else(|| {
+                let known = listed(info.key.iter().map(|f| f.name.as_str()));
+                format!(
+                    "table {} has no key field {name:?}; it has {known}",
+                    info.name
+                )
+            })?;
             let slots = (fields.get_mut(i), given.get_mut(i), info.key.get(i));
             if let (Some(slot), Some(given), Some(f)) = slots {
                 if std::mem::replace(given, true) {
@@ -205,5 +206,13 @@ impl<'a> Setup<'a> {
         self.priorities
             .insert((table, priority), Priority::HigherWins(written));
         Ok(EntryKey { fields, priority })
+    }
+}
+
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }

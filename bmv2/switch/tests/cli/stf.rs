@@ -73,6 +73,11 @@ fn a_bad_test_is_refused_with_its_line() {
              MyIngress.classes, MyIngress.acl, MyIngress.routes\n",
         ),
         (
+            "add l2 hdr.ethernet.type:1 drop()\n",
+            "line 1: table MyIngress.l2 has no key field \"hdr.ethernet.type\"; it has \
+             hdr.ethernet.dst\n",
+        ),
+        (
             "add l2 hdr.ethernet.dst:1 counted_forward()\n",
             "line 1: the argument \"port\" is missing",
         ),
@@ -183,8 +188,8 @@ fn a_bad_test_is_refused_with_its_line() {
         ),
         ("remove l2\n", "STF has only \"remove all\""),
     ] {
-        let (code, _, stderr) = stf(&folder, test);
-        assert_eq!(code, 2, "{test}");
+        let (code, stdout, stderr) = stf(&folder, test);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{test}");
         assert!(
             stderr.starts_with("softswitch: cannot carry out "),
             "{stderr}"
