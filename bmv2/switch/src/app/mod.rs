@@ -73,7 +73,9 @@ pub(crate) fn run() -> ExitCode {
 fn switch(options: Options) -> anyhow::Result<ExitCode> {
     if options.json_version {
         let (major, minor) = Program::JSON_VERSION;
-        println!("{major}.{minor}");
+        let mut out = print::Printer::new(std::io::stdout());
+        out.line(&format!("{major}.{minor}"));
+        out.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
     init_log(&options)?;
