@@ -75,6 +75,17 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Adds what another has counted.
+    pub(crate) fn add_counts(&mut self, other: &Self) {
+        let add = |to: &mut CounterValue, more: CounterValue| {
+            to.packets = to.packets.wrapping_add(more.packets);
+            to.bytes = to.bytes.wrapping_add(more.bytes);
+        };
+        add(&mut self.counts.green, other.counts.green);
+        add(&mut self.counts.yellow, other.counts.yellow);
+        add(&mut self.counts.red, other.counts.red);
+    }
+
     fn colour(&mut self, unit: Unit, bytes: u64, now: Timestamp) -> u64 {
         let Some(config) = self.config else {
             return GREEN;
@@ -163,14 +174,7 @@ impl Meter {
     /// Puts back what was counted before they were cleared, beside what was
     /// counted since.
     pub(crate) fn restore_counts(&self, old: &State) {
-        let mut s = self.0.lock();
-        let add = |to: &mut CounterValue, more: CounterValue| {
-            to.packets = to.packets.wrapping_add(more.packets);
-            to.bytes = to.bytes.wrapping_add(more.bytes);
-        };
-        add(&mut s.counts.green, old.counts.green);
-        add(&mut s.counts.yellow, old.counts.yellow);
-        add(&mut s.counts.red, old.counts.red);
+        self.0.lock().add_counts(old);
     }
 
     /// As [`Meter::execute`] for a meter with rates; `None` for one without.

@@ -333,8 +333,8 @@ mod tests {
     use super::*;
     use crate::{Program, SwitchConfig, Value};
 
-    /// What a batch may have to put back is noted once for each array, however
-    /// often that is written: the memory for it is bounded by the program.
+    /// What a batch may have to put back of an array is noted once, however often
+    /// all of it is written.
     #[test]
     fn whole_arrays_are_noted_once() {
         let switch = Switch::new(SwitchConfig::default());
@@ -355,5 +355,14 @@ mod tests {
         assert_eq!(noted(&[write(Some(1)), write(Some(1))]), 2);
         assert_eq!(noted(&[write(None), write(None), write(Some(2))]), 3);
         assert_eq!(noted(&[write(None), write(Some(2))]), 3);
+        let meter = switch.program().unwrap().meter_by_name("In.limits");
+        let clear = TableOp::ClearColours {
+            target: MeterTarget::Indexed {
+                meter: meter.unwrap(),
+                index: None,
+            },
+        };
+        assert_eq!(noted(&[clear.clone(), clear.clone()]), 4);
+        assert_eq!(noted(&[clear]), 4);
     }
 }

@@ -75,13 +75,25 @@ pub(crate) enum Held {
     Numbers(Vec<BigInt>),
 }
 
+impl Held {
+    /// Takes in what the same array held later: nothing, as it is to be as it was
+    /// first, but for what meters have counted since.
+    fn add(&mut self, array: Array, later: &Self) {
+        if let (Array::Colours(_), Self::Meters(first), Self::Meters(later)) = (array, self, later)
+        {
+            let pairs = first.iter_mut().zip(later);
+            pairs.for_each(|(first, later)| first.add_counts(later));
+        }
+    }
+}
+
 /// Collects what takes back a batch, if anybody wants to. A log is taken back
 /// whole or not at all.
 #[derive(Debug)]
 pub(crate) struct Log {
     list: Option<Vec<Undo>>,
-    /// Arrays of which the list has all cells.
-    whole: Vec<Array>,
+    /// Arrays of which the list has all cells, and where.
+    whole: Vec<(Array, usize)>,
 }
 
 impl Log {
@@ -109,20 +121,13 @@ impl Log {
     /// Whether what the log has of an array puts it back, whatever else is
     /// written to it. (Colours are put back by adding, so each time counts.)
     pub(crate) fn has(&self, array: Array) -> bool {
-        !matches!(array, Array::Colours(_)) && self.whole.contains(&array)
+        !matches!(array, Array::Colours(_)) && self.whole.iter().any(|(a, _)| *a == array)
     }
 
     /// Takes over what a batch that is done has noted.
     pub(crate) fn append(&mut self, other: Self) {
         for undo in other.list.into_iter().flatten() {
-            // What it did not know to be there already.
-            let known = match &undo {
-                Undo::Array(array, _) => self.has(*array),
-                _ => false,
-            };
-            if !known {
-                self.note(|| undo);
-            }
+            self.note(|| undo);
         }
     }
 
@@ -137,10 +142,15 @@ impl Log {
             return;
         };
         let undo = undo();
-        if let Undo::Array(array, _) = undo
-            && !self.whole.contains(&array)
-        {
-            self.whole.push(array);
+        if let Undo::Array(array, held) = &undo {
+            let before = self.whole.iter().find(|(a, _)| a == array);
+            if let Some((_, at)) = before {
+                if let Some(Undo::Array(_, before)) = list.get_mut(*at) {
+                    before.add(*array, held);
+                }
+                return;
+            }
+            self.whole.push((*array, list.len()));
         }
         list.push(undo);
     }
