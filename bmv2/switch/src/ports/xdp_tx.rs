@@ -94,13 +94,17 @@ impl XdpTx {
         self.waiting
     }
 
-    /// Asks again.
+    /// Asks again, once: others wait for their turn.
     pub(super) fn resume(&mut self) {
-        let socket = self.socket.lock();
-        match push_out(0, || socket.kick()) {
-            // Those of a socket that is down leave when the interface is up.
-            (Pushed::All | Pushed::Down, _) => self.waiting = false,
-            (Pushed::InPart, _) => {}
+        match self.socket.lock().kick() {
+            Ok(()) => self.waiting = false,
+            // They leave when the interface is up.
+            Err(error) if is_down(&error) => self.waiting = false,
+            // One that was taken for sent.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                self.counters.lost(TxLoss::Refused, 1);
+            }
+            Err(_) => {}
         }
     }
 }
@@ -230,8 +234,8 @@ mod tests {
                 &[(1, libc::EBUSY), (1, libc::ENETDOWN)],
                 (Pushed::Down, 1),
             ),
-            // When nothing is new, nothing can be refused.
-            (0, &[(KICKS + 1, libc::EBUSY)], (Pushed::InPart, 0)),
+            // No more are refused than there are.
+            (1, &[(KICKS + 2, libc::EBUSY)], (Pushed::InPart, 1)),
         ];
         for (packets, answers, expected) in cases {
             let all = answers.iter();
