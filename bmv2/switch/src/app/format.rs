@@ -67,7 +67,7 @@ impl Format {
         // A line of the other formats goes on with a name.
         let next = rest.trim_start().chars().next();
         let next = next.or_else(|| lines.next().and_then(|line| line.chars().next()));
-        if word.is_empty() || !matches!(next, Some('{' | ':' | '<')) {
+        if word.is_empty() || !matches!(next, Some('{' | ':' | '<' | '[')) {
             return match WRITE_REQUEST.contains(&line) {
                 true => Self::WriteRequest,
                 false => Self::Lines,

@@ -184,6 +184,12 @@ impl Setup<'_> {
         let found = pick("meter", meters.iter().map(|m| m.name.as_str()), name)?;
         let info = meters.get(found).ok_or("no such meter")?;
         let target = match (info.direct, index) {
+            (Some(_), None) => {
+                return Err(format!(
+                    "{} is the meter of a table's entries, not an array: set each one's rates",
+                    info.name
+                ));
+            }
             (Some(table), Some(index)) => MeterTarget::Direct {
                 table,
                 key: self.entry(table, index)?,
