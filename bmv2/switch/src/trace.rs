@@ -111,7 +111,7 @@ pub enum TraceEvent {
         /// The clone session.
         session: u16,
         /// Whether there is this session; then it has no replica.
-        known: bool,
+        session_exists: bool,
     },
     /// A digest was sent.
     Digest {

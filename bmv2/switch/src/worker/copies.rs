@@ -38,7 +38,7 @@ impl Run<'_, '_, '_> {
         let Some((replicas, cut)) = replication.session(session) else {
             tr.event(|| TraceEvent::NotCloned {
                 session,
-                known: false,
+                session_exists: false,
             });
             return;
         };
@@ -68,7 +68,7 @@ impl Run<'_, '_, '_> {
         let Some((replicas, cut)) = replication.session(session) else {
             tr.event(|| TraceEvent::NotCloned {
                 session,
-                known: false,
+                session_exists: false,
             });
             return;
         };
@@ -169,7 +169,7 @@ fn note_empty<T: Tracer>(session: u16, replicas: &[Replica], tr: &mut T) {
     if T::ON && replicas.is_empty() {
         tr.event(|| TraceEvent::NotCloned {
             session,
-            known: true,
+            session_exists: true,
         });
     }
 }

@@ -101,8 +101,11 @@ impl Path<'_> {
                 port,
                 instance,
             } => json!({"event": "copied", "why": why, "port": port, "instance": instance}),
-            TraceEvent::NotCloned { session, known } => json!({
-                "event": "not_cloned", "session": session, "session_exists": known,
+            TraceEvent::NotCloned {
+                session,
+                session_exists,
+            } => json!({
+                "event": "not_cloned", "session": session, "session_exists": session_exists,
             }),
             TraceEvent::Digest { name } => json!({"event": "digest", "name": name}),
             TraceEvent::Sent { port, bytes } => json!({

@@ -113,8 +113,11 @@ impl Path<'_> {
                     "copy",
                     &format!("{why} to port {port}, instance {instance}"),
                 ),
-                TraceEvent::NotCloned { session, known } => {
-                    let why = if *known {
+                TraceEvent::NotCloned {
+                    session,
+                    session_exists,
+                } => {
+                    let why = if *session_exists {
                         "it has no port"
                     } else {
                         "there is no such session"
