@@ -42,7 +42,9 @@ impl FromStr for Address {
                     .into(),
             );
         }
-        let address = text.strip_prefix("dns:").unwrap_or(text);
+        let scheme = ["dns:", "ipv4:", "ipv6:"];
+        let address = scheme.iter().find_map(|scheme| text.strip_prefix(scheme));
+        let address = address.unwrap_or(text);
         let address = address.strip_prefix("///").unwrap_or(address);
         let no_port = |host: &str| {
             format!(
@@ -83,9 +85,26 @@ impl FromStr for Address {
     }
 }
 
+/// How often another port is tried, if the system may choose it and it is free
+/// at one address of a name and not at another.
+const CHOICES: u32 = 10;
+
 /// Listens at all that an address stands for: at both kinds of addresses if it
 /// is for all of the host, as gRPC does, and at each that a name has.
 pub(super) async fn listen(address: &Address, option: &str) -> anyhow::Result<Vec<TcpListener>> {
+    let mut tries = 1;
+    loop {
+        match listen_once(address, option).await {
+            Err(error) if address.port == 0 && tries < CHOICES => {
+                tracing::debug!("{error}; another port is tried");
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn listen_once(address: &Address, option: &str) -> anyhow::Result<Vec<TcpListener>> {
     let Some(host) = &address.host else {
         let listener = everywhere(address.port)
             .map_err(|error| explain(&error, &address.to_string(), address.port, option))?;
@@ -191,6 +210,8 @@ mod tests {
             ("dns:///localhost:50051", "localhost:50051"),
             ("dns:switch-1.example:1", "switch-1.example:1"),
             ("[::1]:50051", "[::1]:50051"),
+            ("ipv4:127.0.0.1:50051", "127.0.0.1:50051"),
+            ("ipv6:[::1]:50051", "[::1]:50051"),
             ("0.0.0.0:9559", "0.0.0.0:9559"),
             ("[::]:9559", "0.0.0.0:9559"),
             ("*:9559", "0.0.0.0:9559"),

@@ -5,8 +5,9 @@
 //! what comes out in batches. It sleeps in `poll` when nothing arrives, so an
 //! idle switch costs nothing.
 //!
-//! Every packet that is lost here is counted with its reason; see
-//! [`PortSnapshot`] and [`DataPlaneSnapshot`].
+//! Every packet that is lost here is counted with its reason (but for those of
+//! the microseconds in which an interface is opened again); see [`PortSnapshot`]
+//! and [`DataPlaneSnapshot`].
 
 mod batch;
 mod channel;

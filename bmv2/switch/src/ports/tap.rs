@@ -84,6 +84,9 @@ pub(super) fn open(
 
 /// Why the kernel would take no device of this name, or give it another one.
 fn problem_of_name(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("the name is empty");
+    }
     if name.len() >= libc::IFNAMSIZ {
         return Some("names have at most 15 bytes");
     }
