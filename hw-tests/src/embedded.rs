@@ -44,7 +44,7 @@ impl Embedded {
         let address = listener.local_addr()?.to_string();
         let server = Arc::new(server);
         // It ends with the runtime.
-        runtime.spawn(async move { server.serve(listener, std::future::pending()).await });
+        runtime.spawn(async move { server.serve([listener], std::future::pending()).await });
         let (client, events) = runtime.block_on(Client::connect(&address, device, 1, None))?;
         let controller = Controller {
             client,

@@ -137,7 +137,7 @@ impl Running {
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(async move { server.serve(listener, std::future::pending()).await });
+        runtime.spawn(async move { server.serve([listener], std::future::pending()).await });
         Self {
             address,
             plane,

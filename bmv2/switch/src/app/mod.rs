@@ -192,13 +192,10 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         "serving P4Runtime"
     );
 
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let serving = futures::future::try_join_all(grpc.into_iter().map(|listener| {
-        let mut stopped = stopped.clone();
-        server.serve(listener, async move {
-            let _ = stopped.wait_for(|stopped| *stopped).await;
-        })
-    }));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = server.serve(grpc, async {
+        let _ = stopped.await;
+    });
     tokio::pin!(serving);
     tokio::select! {
         result = &mut serving => {
@@ -209,7 +206,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
         () = signals.wait() => {}
     }
     tracing::info!("stopping");
-    let _ = stop.send(true);
+    let _ = stop.send(());
     let _ = tokio::time::timeout(GRACE, serving).await;
     plane.stop();
     Ok(())

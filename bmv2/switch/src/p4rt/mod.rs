@@ -83,7 +83,7 @@ pub struct ServerConfig {
     /// How often a silent connection is asked whether its client is still there
     /// (HTTP/2 pings), and how long it has for its answer: a primary whose host
     /// is gone must not stay primary. So long, too, a client that has connected
-    /// has to begin. Not zero.
+    /// has to begin HTTP/2, or its TLS handshake. Not zero.
     pub keepalive: Duration,
 }
 
@@ -183,13 +183,15 @@ impl P4RuntimeServer {
         self.server.streams.lost()
     }
 
-    /// Answers calls on a socket until `shutdown` ends; open streams are told.
+    /// Answers calls at all of the listeners until `shutdown` ends; open streams
+    /// are told. To be called once: packets for controllers come to those of the
+    /// first call only.
     ///
     /// # Errors
-    /// If the socket fails, or TLS cannot be set up.
+    /// If TLS cannot be set up.
     pub async fn serve(
         &self,
-        listener: TcpListener,
+        listeners: impl IntoIterator<Item = TcpListener>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
         let packet_queue = self.packet_queue.lock().take();
@@ -214,7 +216,7 @@ impl P4RuntimeServer {
             builder = builder.tls_config(tls.config())?;
         }
         let server = Arc::clone(&self.server);
-        let incoming = accept::connections(listener, self.server.config.keepalive);
+        let incoming = accept::connections(listeners, self.server.config.keepalive);
         let ended = async move {
             shutdown.await;
             server.streams.close_all();

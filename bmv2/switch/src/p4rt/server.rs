@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -141,9 +141,12 @@ impl Server {
         self.arbitration.lock().authorize(&role, election_id(id))
     }
 
-    pub(super) fn write(&self, request: p4::WriteRequest) -> Result<(), Status> {
+    pub(super) fn write(
+        &self,
+        mut control: RwLockWriteGuard<'_, Control>,
+        request: p4::WriteRequest,
+    ) -> Result<(), Status> {
         self.check_device(request.device_id)?;
-        let mut control = self.control.write();
         self.authorize(&request.role, request.role_id, request.election_id.as_ref())?;
         let target = control.facing_mut().ok_or_else(no_pipeline)?;
         let now = self.clock.now();
@@ -339,8 +342,8 @@ impl Server {
     ) -> Outcome<p4::GetForwardingPipelineConfigResponse> {
         use p4::get_forwarding_pipeline_config_request::ResponseType;
         self.check_device(request.device_id)?;
-        let control = self.control.read();
-        let pipeline = control.facing().map(|target| &target.pipeline);
+        let pipeline = self.facing.load();
+        let pipeline = pipeline.as_ref();
         if pipeline.is_none() && self.config.mode == Mode::Compat {
             return Err(no_pipeline());
         }

@@ -67,13 +67,14 @@ impl P4Runtime for Service {
         request: Request<p4::WriteRequest>,
     ) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
-        // Nor does this thread wait for anybody.
-        let at_once = request.updates.len() <= INLINE_UPDATES && !self.server.control.is_locked();
-        if at_once {
-            self.server.write(request)?;
+        // A thread that serves connections waits for nobody.
+        if request.updates.len() <= INLINE_UPDATES
+            && let Some(control) = self.server.control.try_write()
+        {
+            self.server.write(control, request)?;
         } else {
             let server = Arc::clone(&self.server);
-            blocking(move || server.write(request)).await?;
+            blocking(move || server.write(server.control.write(), request)).await?;
         }
         Ok(Response::new(p4::WriteResponse {}))
     }
@@ -294,7 +295,7 @@ struct Chunks<'s> {
     /// The one that the answer is about.
     pipeline: Option<Arc<Pipeline>>,
     /// Keeps writes out, since then; released before messages are sent, as a
-    /// client may take its time.
+    /// client may take its time, and never within a piece.
     lock: Option<(RwLockReadGuard<'s, Control>, Instant)>,
     entities: Vec<p4::Entity>,
     /// Of these entities.
@@ -316,6 +317,9 @@ impl Answers for Chunks<'_> {
         if self.lock.as_ref().is_some_and(has_lock_too_long) {
             self.unlock();
         }
+        if self.waiting.len() >= CHUNKS_AT_ONCE || self.waiting_bytes >= BYTES_AT_ONCE {
+            self.send()?;
+        }
         let (control, _) = self
             .lock
             .get_or_insert_with(|| (self.server.control.read(), Instant::now()));
@@ -328,7 +332,7 @@ impl Answers for Chunks<'_> {
         if !Arc::ptr_eq(pipeline, &target.pipeline) {
             return Err(self.stop(Fault::new(
                 Code::Aborted,
-                "another pipeline was committed during the read",
+                "another pipeline config was set during the read",
             )));
         }
         Ok(target)
@@ -342,11 +346,8 @@ impl Answers for Chunks<'_> {
         self.entities.push(entity);
         if self.entities.len() >= CHUNK || self.bytes >= CHUNK_BYTES {
             self.cut();
-            if self.waiting.len() >= CHUNKS_AT_ONCE || self.waiting_bytes >= BYTES_AT_ONCE {
-                self.send();
-            }
         }
-        self.stopped.clone().map_or(Ok(()), Err)
+        Ok(())
     }
 }
 
@@ -369,15 +370,15 @@ impl Chunks<'_> {
         self.waiting_bytes += std::mem::take(&mut self.bytes);
     }
 
-    fn send(&mut self) {
+    fn send(&mut self) -> Outcome<()> {
         self.unlock();
         self.waiting_bytes = 0;
         for message in std::mem::take(&mut self.waiting) {
             if self.sender.blocking_send(Ok(message)).is_err() {
-                self.stop(Fault::new(Code::Cancelled, "the client has left"));
-                return;
+                return Err(self.stop(Fault::new(Code::Cancelled, "the client has left")));
             }
         }
+        Ok(())
     }
 
     fn finish(&mut self) {
@@ -388,6 +389,7 @@ impl Chunks<'_> {
         if !self.entities.is_empty() {
             self.cut();
         }
-        self.send();
+        // That the client has left is noted.
+        let _ = self.send();
     }
 }

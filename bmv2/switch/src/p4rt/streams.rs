@@ -58,18 +58,17 @@ impl Waiting {
 
 #[derive(Debug)]
 struct Handle {
-    /// With the bytes of each message.
+    /// With the bytes of each message, about.
     sender: mpsc::UnboundedSender<(Item, usize)>,
     waiting: Arc<Waiting>,
     ended: Arc<Notify>,
 }
 
 impl Handle {
-    fn send(&self, update: Update) -> bool {
+    fn send(&self, update: Update, bytes: usize) -> bool {
         let message = StreamMessageResponse {
             update: Some(update),
         };
-        let bytes = message.encoded_len();
         self.waiting.add(bytes);
         self.sender.send((Ok(message), bytes)).is_ok()
     }
@@ -163,7 +162,8 @@ impl Streams {
                     open.remove(&id);
                     continue;
                 }
-                handle.send(Update::Arbitration(update));
+                let bytes = update.encoded_len();
+                handle.send(Update::Arbitration(update), bytes);
             }
         }
     }
@@ -176,7 +176,7 @@ impl Streams {
         let handle = open
             .get(&id)
             .filter(|handle| handle.waiting.has_room(bytes));
-        let sent = handle.is_some_and(|handle| handle.send(update));
+        let sent = handle.is_some_and(|handle| handle.send(update, bytes));
         if !sent {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

@@ -105,10 +105,6 @@ async fn a_client_that_says_nothing_is_disconnected() {
         tokio::time::timeout(Duration::from_secs(20), closed)
             .await
             .unwrap();
-        // The clock may begin before this one saw the connection made.
-        assert!(start.elapsed() >= keepalive / 2, "{beginning:?}");
+        assert!(start.elapsed() >= keepalive, "{beginning:?}");
     }
-    // One that did begin is only asked.
-    let mut c = bed.ready().await;
-    assert!(c.is_silent(keepalive * 5).await);
 }

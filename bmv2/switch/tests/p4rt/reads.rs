@@ -5,8 +5,11 @@ use std::time::Duration;
 use p4runtime_proto::entry;
 use p4runtime_proto::p4::v1 as p4;
 use p4runtime_proto::p4::v1::entity::Entity;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::table_action::Type;
 use tokio::time::timeout;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::support::*;
 
@@ -80,6 +83,46 @@ async fn a_read_that_finds_nothing_does_not_stop_the_switch() {
     timeout(soon, free).await.unwrap();
 }
 
+/// A client that lets little through before it takes what has come.
+async fn narrow(bed: &Bed) -> P4RuntimeClient<Channel> {
+    let endpoint = Endpoint::new(format!("http://{}", bed.address)).unwrap();
+    let endpoint = endpoint
+        .initial_stream_window_size(65_535)
+        .initial_connection_window_size(65_535);
+    P4RuntimeClient::new(endpoint.connect().await.unwrap())
+}
+
+/// What is read is of one program to the end, or it ends with an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_does_not_go_on_with_another_pipeline() {
+    let bed = Bed::start().await;
+    let mut c = bed.ready().await;
+    fill(&mut c).await;
+    let request = p4::ReadRequest {
+        device_id: DEVICE,
+        entities: vec![
+            all_of("MyIngress.l2").into(),
+            p4::CounterEntry::default().into(),
+        ],
+        ..Default::default()
+    };
+    let mut reader = narrow(&bed).await;
+    let mut answer = reader.read(request).await.unwrap().into_inner();
+    answer.message().await.unwrap().unwrap();
+    c.push(2).await.unwrap();
+    let error = loop {
+        match answer.message().await {
+            Ok(Some(message)) => {
+                let mut entities = message.entities.into_iter().filter_map(|e| e.entity);
+                assert!(entities.all(|e| matches!(e, Entity::TableEntry(_))));
+            }
+            Ok(None) => panic!("the answer is whole"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), Code::Aborted, "{error}");
+}
+
 /// An action set that comes in during a Read is answered as it was written
 /// (specification, "One Shot Action Selector Programming").
 #[tokio::test(flavor = "multi_thread")]
@@ -88,9 +131,9 @@ async fn what_is_written_during_a_read_is_read_as_it_was_written() {
     let mut c = bed.ready().await;
     fill(&mut c).await;
     let queries = vec![all_of("MyIngress.l2"), all_of("MyIngress.routes")];
-    let mut reader = bed.client().await;
+    let mut reader = narrow(&bed).await;
     let mut answer = reader.read(read_of(queries)).await.unwrap().into_inner();
-    // The rest is not taken, so the routes are not read yet.
+    // The rest is not taken: the routes are not read yet.
     answer.message().await.unwrap().unwrap();
     let hop = action("MyIngress.set_nexthop", &[2, 0x99]);
     let Some(Type::Action(hop)) = hop.r#type else {

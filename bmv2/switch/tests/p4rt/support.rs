@@ -114,7 +114,7 @@ impl Bed {
             let stopped = async {
                 let _ = stopped.await;
             };
-            serving.serve(listener, stopped).await.unwrap();
+            serving.serve([listener], stopped).await.unwrap();
         });
         Self {
             ports,

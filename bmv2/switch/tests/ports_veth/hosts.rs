@@ -122,8 +122,14 @@ fn settled(plane: &DataPlane) -> DataPlaneSnapshot {
 /// Numbered datagrams from host 1 to host 2, some 20,000 a second.
 pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
-    sender: std::thread::JoinHandle<u32>,
-    receiver: std::thread::JoinHandle<Vec<u32>>,
+    sender: Option<std::thread::JoinHandle<u32>>,
+    receiver: Option<std::thread::JoinHandle<Vec<u32>>>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Stream {
@@ -158,16 +164,16 @@ impl Stream {
         });
         Self {
             stop,
-            sender,
-            receiver,
+            sender: Some(sender),
+            receiver: Some(receiver),
         }
     }
 
     /// How many were sent, and those that arrived.
-    pub(crate) fn stop(self) -> (u32, Vec<u32>) {
+    pub(crate) fn stop(mut self) -> (u32, Vec<u32>) {
         self.stop.store(true, Ordering::Relaxed);
-        let sent = self.sender.join().unwrap();
-        (sent, self.receiver.join().unwrap())
+        let sent = self.sender.take().unwrap().join().unwrap();
+        (sent, self.receiver.take().unwrap().join().unwrap())
     }
 }
 

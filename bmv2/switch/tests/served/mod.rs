@@ -218,7 +218,7 @@ impl Target {
         let (client, stream) = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = format!("http://{}", listener.local_addr().unwrap());
-            tokio::spawn(async move { server.serve(listener, std::future::pending()).await });
+            tokio::spawn(async move { server.serve([listener], std::future::pending()).await });
             let mut client = P4RuntimeClient::connect(address).await.unwrap();
             let (stream, requests) = tokio::sync::mpsc::channel(16);
             let arbitration = p4::MasterArbitrationUpdate {

@@ -310,6 +310,7 @@ impl<'t, A: Answers> Reader<'t, '_, A> {
         let binding = self.binding;
         let id = query.action_profile_id;
         for (id, profile) in select(binding, &binding.profiles, "action profile", id)? {
+            self.next_piece()?;
             self.check_manual(profile)?;
             let table = binding.profile_table(profile)?;
             let mut found = false;
