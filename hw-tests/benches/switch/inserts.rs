@@ -162,11 +162,19 @@ pub fn measure(target: Target) -> Result<Value> {
         entries.insert("1".into(), json!(written.entries));
         println!("{target}: {} inserts/s, 1 a request", written.rate());
     }
+    let losses = match losses(target) {
+        // It may end by an assertion of its sweep for idle entries.
+        Err(error) if target == Target::Bmv2 => {
+            println!("SKIPPED {target}, packets lost while entries are written: {error:#}");
+            Value::Null
+        }
+        losses => losses?,
+    };
     Ok(json!({
         "a_second": rates,
         "entries_written": entries,
         "resident_bytes_per_entry": bytes,
-        "packets_meanwhile": losses(target)?,
+        "packets_meanwhile": losses,
     }))
 }
 
@@ -195,6 +203,7 @@ fn losses(target: Target) -> Result<Value> {
         let generator = scope.spawn(|| offer(&wire, &frames, &stop));
         let written = fill(&rig, 0, ENTRIES, 64);
         stop.store(true, Ordering::Relaxed);
+        rig.process.check()?;
         match generator.join() {
             Ok(sent) => Ok((sent?, written?)),
             Err(_) => bail!("the generator panicked"),
