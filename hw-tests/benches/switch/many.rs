@@ -80,8 +80,8 @@ pub fn entries() -> Vec<AnyEntry> {
 }
 
 fn request(number: u16, length: usize) -> Result<Ip> {
-    let ports = (session(number).client_port, 443);
-    let packet = Ip::tcp((CLIENT, ports.0), (vip_of(number % SERVICES), ports.1), ACK);
+    let client = (CLIENT, session(number).client_port);
+    let packet = Ip::tcp(client, (vip_of(number % SERVICES), 443), ACK);
     packet.total(length - ETHERNET)
 }
 

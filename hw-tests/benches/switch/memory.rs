@@ -36,26 +36,32 @@ pub fn measure() -> Result<Value> {
     ];
     let mut all = Map::new();
     for (name, make, from, to) in kinds {
-        let mut by_length = Map::new();
-        for length in traffic::LENGTHS {
+        let by_length = by_length(|length| {
             let frames = traffic::frames(make, length)?;
-            let ns = time(&mut switch, &frames, from, to)?;
-            by_length.insert(length.to_string(), json!((ns * 10.0).round() / 10.0));
-        }
-        all.insert(name.into(), Value::Object(by_length));
+            time(&mut switch, &frames, from, to)
+        })?;
+        all.insert(name.into(), by_length);
     }
     switch.controller.insert(&many::entries())?;
-    let mut by_length = Map::new();
-    for length in traffic::LENGTHS {
+    let by_length = by_length(|length| {
         let (frames, expected): (Vec<_>, Vec<_>) = many::frames(length)?.into_iter().unzip();
         for (frame, out) in frames.iter().zip(expected) {
             let sent = switch.pass(UPLINK, frame);
             ensure!(sent == [(SERVERS, out)], "the switch forwards wrongly");
         }
-        let ns = time(&mut switch, &frames, UPLINK, SERVERS)?;
-        by_length.insert(length.to_string(), json!((ns * 10.0).round() / 10.0));
+        time(&mut switch, &frames, UPLINK, SERVERS)
+    })?;
+    all.insert("fast_forward_many".into(), by_length);
+    Ok(Value::Object(all))
+}
+
+/// What `time` takes for frames of each length, rounded.
+fn by_length(mut time: impl FnMut(usize) -> Result<f64>) -> Result<Value> {
+    let mut all = Map::new();
+    for length in traffic::LENGTHS {
+        let ns = time(length)?;
+        all.insert(length.to_string(), json!((ns * 10.0).round() / 10.0));
     }
-    all.insert("fast_forward_many".into(), Value::Object(by_length));
     Ok(Value::Object(all))
 }
 
