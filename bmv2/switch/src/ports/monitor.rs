@@ -43,15 +43,9 @@ pub(super) enum NewEnds {
 pub(super) struct Mailbox {
     full: AtomicBool,
     ends: Mutex<Vec<NewEnds>>,
-    used: Mutex<Vec<UsedEnds>>,
-}
-
-/// Ends that a worker has done with. To close a socket can take tens of
-/// milliseconds, which are not the worker's to lose.
-#[derive(Debug)]
-pub(super) struct UsedEnds {
-    pub(super) _rx: Vec<RxEnd>,
-    pub(super) _tx: Option<TxEnd>,
+    /// To be closed by the thread that watches: that can take tens of
+    /// milliseconds, which are not the worker's to lose.
+    used: Mutex<Vec<(Vec<RxEnd>, Option<TxEnd>)>>,
 }
 
 impl Mailbox {
@@ -71,8 +65,8 @@ impl Mailbox {
     }
 
     /// Has the watching thread close ends.
-    pub(super) fn give_back(&self, used: UsedEnds) {
-        self.used.lock().push(used);
+    pub(super) fn give_back(&self, rx: Vec<RxEnd>, tx: Option<TxEnd>) {
+        self.used.lock().push((rx, tx));
     }
 
     fn close_used(&self) {

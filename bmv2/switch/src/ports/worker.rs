@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::batch::TxBatch;
 use super::dataplane::Shared;
-use super::monitor::{Mailbox, NewEnds, UsedEnds};
+use super::monitor::{Mailbox, NewEnds};
 use super::port::{RxEnd, TxEnd};
 use super::sys::Wake;
 use super::turn::{self, Order};
@@ -192,10 +192,8 @@ impl WorkerLoop {
                     }
                     self.tx.flush();
                     self.rx.extend(rx);
-                    self.mailbox.give_back(UsedEnds {
-                        _rx: old,
-                        _tx: self.tx.replace(port, tx),
-                    });
+                    let before = self.tx.replace(port, tx);
+                    self.mailbox.give_back(old, before);
                 }
                 NewEnds::Further(rx) => self.rx.push(rx),
             }

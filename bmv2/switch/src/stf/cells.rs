@@ -53,29 +53,11 @@ impl Setup<'_> {
                 Ok(())
             }
             ("register_write", [register, index, value]) => {
-                let (_, register) = self.register(register)?;
-                let index = Some(small(index)?);
                 let value = bytes_of(&number(&Number((*value).to_owned()))?)?;
-                self.apply(
-                    TableOp::WriteRegister {
-                        register,
-                        index,
-                        value,
-                    },
-                    now,
-                )
+                self.write_register(register, Some(small(index)?), value, now)
             }
             ("register_reset", [register]) => {
-                let (_, register) = self.register(register)?;
-                let (index, value) = (None, Value::new());
-                self.apply(
-                    TableOp::WriteRegister {
-                        register,
-                        index,
-                        value,
-                    },
-                    now,
-                )
+                self.write_register(register, None, Value::new(), now)
             }
             ("meter_get_rates", [meter, index]) => {
                 let (name, unit, target) = self.meter(meter, Some(small(index)?))?;
@@ -98,6 +80,23 @@ impl Setup<'_> {
             }
             _ => Err(format!("{name} is not supported")),
         }
+    }
+
+    /// Writes a cell of a register, or all.
+    fn write_register(
+        &mut self,
+        name: &str,
+        index: Option<u32>,
+        value: Value,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let (_, register) = self.register(name)?;
+        let op = TableOp::WriteRegister {
+            register,
+            index,
+            value,
+        };
+        self.apply(op, now)
     }
 
     /// Compares a counter: what is wrong with it, if anything.

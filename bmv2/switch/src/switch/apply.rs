@@ -37,21 +37,22 @@ impl Pipeline {
         format!("meter {}", info.map_or("", |m| m.name.as_str()))
     }
 
-    pub(super) fn register(&self, id: u32) -> Result<(&RegisterArray, String), TableError> {
+    pub(super) fn register(&self, id: u32) -> Result<&RegisterArray, TableError> {
+        self.registers.get(id).ok_or(TableError::NoSuchObject {
+            what: "register",
+            id,
+        })
+    }
+
+    pub(super) fn register_name(&self, id: u32) -> String {
         let info = self.program.registers.get(id as usize);
-        match (self.registers.get(id), info) {
-            (Some(r), Some(info)) => Ok((r, format!("register {}", info.name))),
-            _ => Err(TableError::NoSuchObject {
-                what: "register",
-                id,
-            }),
-        }
+        format!("register {}", info.map_or("", |r| r.name.as_str()))
     }
 }
 
-/// One index, or all of them.
+/// One index, or all of them. `place` names the array, if that has no such index.
 pub(super) fn indices(
-    place: &str,
+    place: impl FnOnce() -> String,
     index: Option<u32>,
     size: usize,
 ) -> Result<std::ops::Range<usize>, TableError> {
@@ -59,7 +60,7 @@ pub(super) fn indices(
         None => Ok(0..size),
         Some(i) if (i as usize) < size => Ok(i as usize..i as usize + 1),
         Some(i) => Err(TableError::OutOfRange {
-            place: place.to_owned(),
+            place: place(),
             index: u64::from(i),
             size: size as u64,
         }),
@@ -127,7 +128,7 @@ pub(super) fn other(
                 .map(|_| ()),
             CounterTarget::Indexed { counter, index } => {
                 let cells = p.counter(counter.0)?;
-                for i in indices(&p.counter_name(counter.0), *index, cells.size())? {
+                for i in indices(|| p.counter_name(counter.0), *index, cells.size())? {
                     cells.set(i, *value);
                 }
                 Ok(())
@@ -148,13 +149,14 @@ pub(super) fn other(
             index,
             value,
         } => {
-            let (array, name) = p.register(register.0)?;
+            let array = p.register(register.0)?;
+            let name = p.register_name(register.0);
             let width = program
                 .registers
                 .get(register.index())
                 .map_or(0, |r| r.width);
             check_width(&name, "cell", width, value)?;
-            let range = indices(&name, *index, array.size() as usize)?;
+            let range = indices(|| name, *index, array.size() as usize)?;
             let number = num_bigint::BigInt::from_bytes_be(num_bigint::Sign::Plus, value);
             for i in range {
                 array.write(i as u64, number.clone());

@@ -15,7 +15,7 @@ pub(super) fn held(p: &Pipeline, array: Array) -> Option<Held> {
             let meters = &p.meter(id).ok()?.cells;
             Some(Held::Meters(meters.iter().map(|m| m.state()).collect()))
         }
-        Array::Register(id) => Some(p.register(id).ok()?.0.held()),
+        Array::Register(id) => Some(p.register(id).ok()?.held()),
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn put_back(p: &Pipeline, array: Array, held: Held) {
             }
         }
         (Array::Register(id), held) => {
-            if let Ok((cells, _)) = p.register(id) {
+            if let Ok(cells) = p.register(id) {
                 cells.put_back(held);
             }
         }

@@ -267,7 +267,7 @@ fn cells(p: &Pipeline, tables: &Tables, op: &TableOp) -> Result<Vec<Undo>, Table
             register,
             index: Some(index),
             ..
-        } => p.register(register.0)?.0.read_bytes(*index).map(|value| {
+        } => p.register(register.0)?.read_bytes(*index).map(|value| {
             Undo::Other(TableOp::WriteRegister {
                 register: *register,
                 index: Some(*index),
@@ -313,7 +313,7 @@ pub(super) fn meters(
     let (table, key) = match target {
         MeterTarget::Indexed { meter, index } => {
             let cells = &p.meter(meter.0)?.cells;
-            let range = indices(&p.meter_name(meter.0), *index, cells.len())?;
+            let range = indices(|| p.meter_name(meter.0), *index, cells.len())?;
             cells
                 .iter()
                 .take(range.end)

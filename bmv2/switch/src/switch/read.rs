@@ -89,7 +89,7 @@ impl Switch {
             }
             CounterTarget::Indexed { counter, index } => {
                 let cells = p.counter(counter.0)?;
-                let range = indices(&p.counter_name(counter.0), *index, cells.size())?;
+                let range = indices(|| p.counter_name(counter.0), *index, cells.size())?;
                 Ok(range.filter_map(|i| cells.get(i)).collect())
             }
         }
@@ -131,8 +131,8 @@ impl Switch {
         index: Option<u32>,
     ) -> Result<Vec<Value>, TableError> {
         let p = self.current()?;
-        let (array, name) = p.register(register.0)?;
-        let range = indices(&name, index, array.size() as usize)?;
+        let array = p.register(register.0)?;
+        let range = indices(|| p.register_name(register.0), index, array.size() as usize)?;
         Ok(range
             .filter_map(|i| array.read_bytes(u32::try_from(i).ok()?))
             .collect())
